@@ -39,7 +39,10 @@ def _of_codes(precision: str) -> Iterator[tuple[tuple[str, str], str | None]]:
     for name in _POOLS:
         yield (f"aten.{name}/{precision}", "rank"), "torch refuses every other rank"
     for name in ("split_copy.Tensor", "split_with_sizes_copy.default"):
-        yield (f"aten.{name}/{precision}", "static_shape"), "torch 2.13 fails on open sizes (it asks for their offset)"
+        yield (
+            (f"aten.{name}/{precision}", "static_shape"),
+            "torch 2.13 fails on dynamic sizes (it asks for their offset)",
+        )
     for name in ("clamp.default", "clamp.Tensor"):
         yield (f"aten.{name}/{precision}", "bounds"), "torch refuses a clamp without bounds"
     yield (f"aten.where.self/{precision}", "condition_dtype"), "torch takes nothing else but uint8, of which it warns"

@@ -159,7 +159,7 @@ class TagSnapshot(SingleFileSnapshotExtension):
 
     @classmethod
     def get_file_basename(cls, *, test_location: PyTestLocation, index: SnapshotIndex) -> str:
-        """The operator, behind the table in what the test is parametrised with."""
+        """The operator, after the table in what the test is parametrised with."""
         return _parameter(test_location).partition("/")[2]
 
     @classmethod

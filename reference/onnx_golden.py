@@ -52,7 +52,7 @@ def _of_home(name: str) -> Rule | None:
 
 
 def _plain(form: str) -> Rule:
-    """An operator without attributes, of the arguments that are named behind it, or of the first."""
+    """An operator without attributes, of the arguments whose names follow, or of the first."""
     kind, _, listed = form.removesuffix(")").partition("(")
     names = [name.strip() for name in listed.split(",") if name]
     return lambda given: Node(kind, [array(given[name]) for name in names or list(given)[:1]])

@@ -152,7 +152,7 @@ def reduced(kind: str) -> Rule:
 def avg_pool(rank: int) -> Rule:
     """AveragePool, without a divisor of its own.
 
-    onnx.reference gets windows wrong that end more than one place behind the padding, as `ceil_mode` has them.
+    onnx.reference gets windows wrong that end more than one element past the padding, as `ceil_mode` has them.
     """
 
     def rule(given: Given) -> Node | None:
@@ -165,7 +165,7 @@ def avg_pool(rank: int) -> Rule:
 
 
 def _behind(x: Array, window: Mapping[str, Any], rank: int) -> int:
-    """How many places behind the padding windows end that begin in front of it, of the axis with the most."""
+    """How far past the padding windows end that begin before it, in elements, on the axis with the most."""
     axes = zip(x.shape[-rank:], window["kernel_shape"], window["strides"], window["pads"], strict=False)
     found = ((-(size + 2 * pad - kernel) % stride, kernel - pad) for size, kernel, stride, pad in axes)
     return max(behind if behind < within else 0 for behind, within in found)
@@ -184,6 +184,6 @@ def max_pool(rank: int) -> Rule:
 
 
 def widths(pad: Sequence[int], rank: int) -> list[int]:
-    """What stands before each axis, and what behind; torch lists (before, after) from the last axis."""
+    """The padding before each axis, and after it; torch lists (before, after) from the last axis."""
     pairs = [(0, 0)] * (rank - len(pad) // 2) + list(zip(pad[-2::-2], pad[-1::-2], strict=True))
     return [before for before, _ in pairs] + [after for _, after in pairs]

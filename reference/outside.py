@@ -24,7 +24,7 @@ def points() -> Iterator[EntryPoint]:
 
 
 def constraint_points() -> Iterator[EntryPoint]:
-    """The same of features and contexts."""
+    """The entries of features and contexts, in the order of their names. Loads none of them."""
     return _points(CONSTRAINTS)
 
 

@@ -70,7 +70,7 @@ def test_a_backend_that_cannot_be_asked_says_in_one_line_what_is_missing(
     with pytest.raises(UsageError) as raised:
         load_backend(f"executorch:{name}")
     message = str(raised.value)
-    assert message.startswith(f"executorch:{name} cannot be asked: ") and LACKING[name] in message
+    assert message.startswith(f"executorch:{name} cannot be used: ") and LACKING[name] in message
     assert "\n" not in message
 
 

@@ -178,7 +178,9 @@ def test_a_broken_run_is_listed_and_the_rest_is_built(damage: object, told: str,
 def test_nothing_readable_is_exit_code_2(tmp_path: Path) -> None:
     found = board(tmp_path / "nowhere", "--out", tmp_path / "site")
     assert found.exit_code == 2 and not (tmp_path / "site").exists()
-    assert found.output == ("assay: no run can be read, expected one at least: nowhere: no such folder or archive\n")
+    assert found.output == (
+        "assay: found no run that can be read, expected at least one: nowhere: no such folder or archive\n"
+    )
     assert board("--out", tmp_path / "site").exit_code == 2
 
 

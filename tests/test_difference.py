@@ -120,7 +120,7 @@ def test_a_case_that_stands_twice_is_refused(command: str, folders: Path, tmp_pa
     (tmp_path / "out" / CERTIFICATE).write_text(certificate_text(sealed))
     sides = [str(tmp_path / "out")] * (2 if command == "diff" else 1)
     found = CliRunner().invoke(main, [command, *sides])
-    assert found.exit_code == 2 and f"{RESULTS} line 111: " in found.output and "stands there twice" in found.output
+    assert found.exit_code == 2 and f"{RESULTS} line 111: " in found.output and "is there twice" in found.output
 
 
 def test_seeds_and_random_programs_are_compared(folders: Path) -> None:

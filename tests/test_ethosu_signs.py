@@ -75,7 +75,7 @@ def test_what_may_be_negative_may_not(name: str) -> None:
 
 def test_the_message_names_the_code() -> None:
     verdict = judge(lambda b: b.op(RECIPROCAL, x(b), q=WIDE), U85)
-    assert [one.found for one in verdict.partitioner.rejections] == [f"{round(1 / 0.128e-3) + 32767} behind code -128"]
+    assert [one.found for one in verdict.partitioner.rejections] == [f"{round(1 / 0.128e-3) + 32767} after code -128"]
 
 
 @pytest.mark.parametrize(("code", "expected"), [(3, []), (-3, ["table_slope"])])

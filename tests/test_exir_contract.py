@@ -221,7 +221,7 @@ def test_partition_must_be_implemented() -> None:
     [
         (
             {"t": ["aten_relu_default", "aten_add_tensor"]},
-            "aten_neg_default.*: partitions that wait for each other: found .*partition 't'",
+            "aten_neg_default.*: cycle of partitions: found .*partition 't'",
         ),
         (
             {"a": ["aten_relu_default", "aten_add_tensor"], "b": ["aten_neg_default", "aten_neg_default_1"]},
@@ -250,7 +250,7 @@ def split() -> EdgeProgram:
 @pytest.mark.parametrize(
     ("tags", "message"),
     [
-        ({"a": ["getitem", "aten_neg_default"]}, "getitem: an output taken apart from the operator that makes it"),
+        ({"a": ["getitem", "aten_neg_default"]}, "getitem: getitem node and its operator in different partitions"),
         (
             {"a": ["aten_split_with_sizes_copy_default"], "b": ["getitem"]},
             "getitem: .* found tag 'b', and 'a' on aten_split",

@@ -322,7 +322,7 @@ def test_lowered_module_within_a_model_is_exported_as_a_delegate() -> None:
         ),
         ((diamond(), Partitioner), r"found the class Partitioner without partition\(\), expected a subclass that"),
         ((diamond().graph_module, nn.Identity()), "partitioner: not a partitioner: found an object of type Identity"),
-        ((fx.symbolic_trace(nn.ReLU()), TagOperators), "node of unknown value: found no meta"),
+        ((fx.symbolic_trace(nn.ReLU()), TagOperators), "node without a value: found no meta"),
     ],
 )
 def test_refuses(arguments: tuple[Any, ...], message: str) -> None:

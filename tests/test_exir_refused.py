@@ -49,7 +49,7 @@ CONSTANTS = {
     "meta": (torch.ones(2, device="meta"), "on device meta"),
     "fake": (without_data(), "without data"),
     "quantised": (quantised(), "quantized"),
-    "surrogate": ("\ud800", r"'\\ud800', expected one in UTF-8"),
+    "surrogate": ("\ud800", r"'\\ud800', expected a str without lone surrogates"),
     "wide": (2**64, "18446744073709551616, expected one of 64 bits"),
     "layout": (torch.sparse_coo, "torch.sparse_coo"),
     "within": ({"a": [-(2**63) - 1]}, "-9223372036854775809"),

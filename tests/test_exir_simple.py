@@ -327,7 +327,7 @@ def test_no_other_bytes_are_read() -> None:
     for size in range(len(data)):
         with pytest.raises(BlobError):
             unpack(data[:size])
-    with pytest.raises(BlobError, match="behind the last array"):
+    with pytest.raises(BlobError, match="after the last array"):
         unpack(data + b"\0")
 
 

@@ -125,7 +125,7 @@ def test_reductions_are_smaller_and_end() -> None:
 
 
 def test_there_is_no_such_reduction() -> None:
-    with pytest.raises(SelectionError, match="-k fuzz/0/000001/9999: there is no such reduction"):
+    with pytest.raises(SelectionError, match="-k fuzz/0/000001/9999: found no such reduction"):
         Selection("fuzz/0/1/9999").of(all_cases(load_table(fake_backend.TABLE)))
 
 
@@ -190,8 +190,14 @@ class _Turns(fake_backend.FakePartitioner):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda: replace(fake_backend.backend, partitioner=_Writes), "partition: something else than tags changed"),
-        (lambda: replace(fake_backend.backend, partitioner=_Grows), "partition: the tagged program was tagged"),
+        (
+            lambda: replace(fake_backend.backend, partitioner=_Writes),
+            "partition: the partitioner changed something else than tags",
+        ),
+        (
+            lambda: replace(fake_backend.backend, partitioner=_Grows),
+            "partition: tagging the tagged program again gave other tags",
+        ),
         (lambda: replace(fake_backend.backend, partitioner=_Turns), "determinism: the same program was tagged"),
         (lambda: replace(fake_backend.backend, partitioner=fake_backend.Crashes), "crash: partition: KeyError"),
         (lambda: replace(fake_backend.backend, partitioner=fake_backend.Refuses), "tag: reject, expected accept"),
@@ -208,7 +214,7 @@ def test_a_fault_is_noticed(change: Callable[[], Backend], message: str) -> None
 def test_partitions_that_wait_for_each_other_are_noticed() -> None:
     lumps = replace(neutron, partitioner=_Lumps)
     found = [f.message for number in range(120) for f in observed(lumps, f"fuzz/0/{number}").failures]
-    assert any(message.startswith("partitions wait for each other") for message in found)
+    assert any(message.startswith("found a cycle of partitions: ") for message in found)
 
 
 # ------------------------------------------------------------------------------------ a run

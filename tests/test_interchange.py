@@ -150,7 +150,7 @@ def test_run_time_quantisation_has_no_onnx_form() -> None:
 def test_operands_of_two_real_types_have_no_form_in_onnx() -> None:
     values = Value("x", (2, 3), None), Value("y", (2, 3), None, dtype="float16")
     graph = Graph(values, (Step("z", "aten.cat.default", ((Ref("x"), Ref("y")),)),), (Ref("z"),))
-    with pytest.raises(FormError, match="operands of float16 and float32, of which ONNX takes one"):
+    with pytest.raises(FormError, match="operands of float16 and float32, expected one float type: ONNX promotes none"):
         onnx_model(build(graph), "x")
 
 
@@ -263,7 +263,7 @@ def test_other_types_shapes_and_nan_are_noticed(copies: tuple[Path, Path]) -> No
     write(path, array.astype(np.float64))
     assert one_failure(copies)[0] == "dtype"
     write(path, array.astype(np.uint16))
-    assert one_failure(copies) == ("output", "output_0.pb: numbers of ONNX type 4, which no output has")
+    assert one_failure(copies) == ("output", "output_0.pb: found numbers of ONNX type 4, which no output has")
     write(path, array[..., :-1])
     assert one_failure(copies)[0] == "shape"
     array.flat[0] = np.nan
@@ -287,7 +287,7 @@ def test_missing_truncated_and_extra_files_are_noticed(copies: tuple[Path, Path]
     path.unlink()
     assert one_failure(copies) == ("output", "output_0.pb or .npy is missing")
     path.parent.rmdir()
-    assert one_failure(copies) == ("output", "there is no folder with outputs of this case")
+    assert one_failure(copies) == ("output", "found no folder with outputs of this case")
 
 
 def test_a_file_that_numpy_chokes_on_fails_its_case_alone(copies: tuple[Path, Path]) -> None:
@@ -387,7 +387,11 @@ def test_a_manifest_that_keeps_quiet_about_a_case_fails(copies: tuple[Path, Path
     reseal(copies[0], edit)
     code, _, failures = judged(copies)
     assert code == 1
-    assert failures == {name: [{"check": "manifest", "message": "the manifest has neither files nor a reason for it"}]}
+    assert failures == {
+        name: [
+            {"check": "manifest", "message": "the manifest has neither files of it nor a reason why it was left out"}
+        ]
+    }
 
 
 def test_a_table_that_is_not_the_suites_is_refused(copies: tuple[Path, Path]) -> None:
@@ -406,7 +410,7 @@ def test_a_file_outside_of_the_folder_is_not_read(copies: tuple[Path, Path]) -> 
                 case["files"]["../../secret"] = "0"
 
     reseal(copies[0], edit)
-    assert one_failure(copies) == ("manifest", "names a file outside of its folder: ../../secret")
+    assert one_failure(copies) == ("manifest", "found the name of a file outside of its folder: ../../secret")
 
 
 def test_errors_of_use(exported: Path, tmp_path: Path) -> None:
@@ -441,7 +445,7 @@ def test_tensors_come_back_and_no_part_of_one_does(kind: str) -> None:
 
 def test_objects_far_away_numbers_and_huge_sizes_are_not_read() -> None:
     proto = onnx.TensorProto(data_type=1, dims=[2**40])
-    with pytest.raises(TensorFileError, match="0 numbers, but sizes"):
+    with pytest.raises(TensorFileError, match="found 0 numbers, expected those of sizes"):
         tensor_from(proto.SerializeToString(), ".pb")
     proto = onnx.TensorProto(data_type=1, dims=[1], data_location=onnx.TensorProto.EXTERNAL)
     proto.external_data.add(key="location", value="/etc/hostname")
@@ -455,5 +459,5 @@ def test_objects_far_away_numbers_and_huge_sizes_are_not_read() -> None:
 def test_numbers_that_are_there_twice_are_not_read() -> None:
     proto = onnx.numpy_helper.from_array(np.ones(2, np.float32))
     proto.float_data.extend([2.0, 2.0])
-    with pytest.raises(TensorFileError, match="more than once: raw_data and float_data"):
+    with pytest.raises(TensorFileError, match="in several fields: raw_data and float_data"):
         tensor_from(proto.SerializeToString(), ".pb")

@@ -98,17 +98,17 @@ VERDICTS = {
     "leaves_daemons_and_fells": "crash: the process from which all cases start died",
     "leaves_daemons_and_dies": "crash: run: the process died (SIGABRT)",
     "leaves_grandchild": "leak: left child processes running: 2, expected 0",
-    "leaves_thread": f"leak: left threads running: {RUNS}",
+    "leaves_thread": f"leak: left threads running: {RUNS}, expected 0",
     "forks": COPIED,
     "forks_in_c": COPIED,
     "forks_and_waits": COPIED,
     "forks_and_exits": COPIED,
     "inference": STATE.format("torch's inference mode") + " to True, was False",
-    "forward_mode": STATE.format("torch's gradients in forward mode") + " to False, was True",
-    "traces": STATE.format("the function that traces Python"),
-    "profiles": STATE.format("the function that profiles Python"),
-    "redirects": STATE.format("the files behind stdout and stderr"),
-    "closes_file": STATE.format("the files behind stdout and stderr"),
+    "forward_mode": STATE.format("torch's forward-mode gradients") + " to False, was True",
+    "traces": STATE.format("the trace function (sys.settrace)"),
+    "profiles": STATE.format("the profile function (sys.setprofile)"),
+    "redirects": STATE.format("the open files of stdout and stderr"),
+    "closes_file": STATE.format("the open files of stdout and stderr"),
     "closes_stream": STATE.format("sys.stdout or sys.stderr"),
     "default_dtype": STATE.format("torch's default dtype") + " to torch.float64, was torch.float32",
     "grad_mode": STATE.format("torch's grad mode") + " to False, was True",
@@ -118,10 +118,10 @@ VERDICTS = {
     "torch_seed": STATE.format("the state of torch's random numbers"),
     "numpy_random": STATE.format("the state of numpy's random numbers"),
     "python_random": STATE.format("the state of Python's random numbers"),
-    "flushing": STATE.format("whether tiny numbers are flushed to zero") + " to True, was False",
-    "filters": STATE.format("the filters of warnings"),
+    "flushing": STATE.format("flushing of subnormal numbers to zero") + " to True, was False",
+    "filters": STATE.format("the warning filters"),
     "environment": STATE.format("environment variables"),
-    "folder": STATE.format("the current folder"),
+    "folder": STATE.format("the working directory"),
     "printing": STATE.format("torch's print options") + " to (1, 1000, 3, 80, None), was (4, 1000, 3, 80, None)",
     "prints": "noise: wrote to stdout: 'hello from <object object at 0x...>'",
     "prints_in_c": "noise: wrote to stdout: 'hello from C'",
@@ -188,7 +188,7 @@ IMPORTS = {
     "torch.set_default_dtype(torch.float64)": "torch's default dtype changed to torch.float64, was torch.float32",
     "torch.set_grad_enabled(False)": "torch's grad mode changed to False, was True",
     "torch.set_num_threads(3)": "torch's number of threads changed to 3, was 1",
-    "torch.set_flush_denormal(True)": "whether tiny numbers are flushed to zero changed to True, was False",
+    "torch.set_flush_denormal(True)": "flushing of subnormal numbers to zero changed to True, was False",
 }
 
 
@@ -200,7 +200,7 @@ def test_a_backend_that_changes_settings_when_it_is_imported_is_refused(
     """Every golden would be computed under them."""
     (tmp_path / "meddler.py").write_text(f"import torch\n{statement}\nfrom fake_backend import backend\n")
     monkeypatch.syspath_prepend(tmp_path)
-    rule = "importing it changes settings that bear on numbers, and must not"
+    rule = "importing it must not change settings that affect numbers"
     with pytest.raises(BackendSpecError) as raised:
         ProcessPool(Subject("meddler:backend", (), LIMITS))
     assert str(raised.value) == f"backend 'meddler:backend': {rule}: {IMPORTS[statement]}"
@@ -269,7 +269,7 @@ def test_a_death_that_another_case_caused_is_said_to_be_one() -> None:
     found = results("hostile_backends:dies_second", ids=(neg[0], neg[1]))
     assert [f.message for f in from_line(found[neg[0]]).failures] == []
     assert [f"{f.check}: {f.message}" for f in from_line(found[neg[1]]).failures] == [
-        "crash: run: the process died (SIGSEGV); only behind other cases, not in a process of its own"
+        "crash: run: the process died (SIGSEGV); only after other cases, not in a process of its own"
     ]
 
 

@@ -164,8 +164,8 @@ def pass_all(text: str) -> str:
         (RESULTS, lambda text: text[:-1], "truncated"),
         (RESULTS, lambda text: text[: len(text) // 2], "the result is missing"),
         (RESULTS, lambda text: "".join(text.splitlines(keepends=True)[1:]), "the result is missing"),
-        (RESULTS, lambda text: "".join(reversed(text.splitlines(keepends=True))), "not in the order"),
-        (RESULTS, lambda text: text + text.splitlines(keepends=True)[-1], "stand twice"),
+        (RESULTS, lambda text: "".join(reversed(text.splitlines(keepends=True))), "not sorted by case id"),
+        (RESULTS, lambda text: text + text.splitlines(keepends=True)[-1], "found 2 results, expected one"),
         (RESULTS, lambda text: text.replace("baseline", "basement"), "no such case"),
         (RESULTS, lambda text: text.replace('"side":"accept"', '"side":"outside"'), "side is 'outside'"),
         (RESULTS, pass_all, "contradicts the table, but no failure is recorded"),
@@ -274,7 +274,7 @@ def test_a_missing_or_unusable_folder(tmp_path: Path) -> None:
     with pytest.raises(PackageError, match="no run has written here"):
         verify(tmp_path, TODAY)
     (tmp_path / "file").write_text("")
-    with pytest.raises(PackageError, match="a file, expected a folder"):
+    with pytest.raises(PackageError, match="not a zip archive, or cut off; expected a folder"):
         verify(tmp_path / "file", TODAY)
     with pytest.raises(PackageError, match="cannot be written"), journal(tmp_path / "file", {}, ()):
         pass
@@ -352,7 +352,7 @@ def test_a_waiver_names_all_that_fails_and_how_far(tmp_path: Path) -> None:
         run(tmp_path / "9", "drifts", Selection(NEG)).results[0].metrics["max_lsb"] == 1
     )
     twice = judged("drifts", tmp_path / "twice", waiver(NEG, *checks), waiver(NEG, *checks))
-    assert any("is not the first one for it" in text for text in twice.objections)
+    assert any("is not the first: expected one waiver per case" in text for text in twice.objections)
 
 
 def test_waivers_of_other_cases_than_the_selected_ones_are_left_alone(drifting: Path, tmp_path: Path) -> None:

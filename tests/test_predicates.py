@@ -94,7 +94,7 @@ def test_what_holds_of_the_plain_program_of_a_row(op: str, text: str, expected: 
         ("x.__class__ == 1", "unknown feature 'x.__class__'"),
         ("x.ranc <= 4", "did you mean 'rank'?"),
         ("kernel_h", ""),
-        ("kernel_h +", "is no expression"),
+        ("kernel_h +", "is not an expression"),
         ("kernel_h + 1", "expected a comparison"),
         ("(lambda: 1)() == 1", "expected a number or a feature"),
         ("x.shape[0:2] == 1", "expected a feature"),
@@ -108,8 +108,8 @@ def test_what_holds_of_the_plain_program_of_a_row(op: str, text: str, expected: 
         ("x.rank == " + "-" * 90 + "1", "nested too deeply"),
         ("(" * 300 + "1" + ")" * 300, "characters, expected at most"),
         ("not " * 60 + "keepdim", "nested too deeply"),
-        ("", "is no expression"),
-        ("a\x00b", "is no expression"),
+        ("", "is not an expression"),
+        ("a\x00b", "is not an expression"),
     ],
 )
 def test_what_is_no_predicate_is_one_error(text: str, message: str) -> None:
@@ -128,9 +128,9 @@ def test_what_is_no_predicate_is_one_error(text: str, message: str) -> None:
         ("groups", "expected true or false"),
         ("transposed + 1 == 2", "expected a number"),
         ("x.shape < 3", "cannot be compared"),
-        ("stride.rank == 1", "which is no operand"),
+        ("stride.rank == 1", "expected an operand"),
         ("kernel_h % 0 == 1", "modulo"),
-        ("all(t > 1 for t in groups)", "which is no list"),
+        ("all(t > 1 for t in groups)", "expected a list"),
     ],
 )
 def test_what_cannot_be_compared_is_one_error(text: str, message: str) -> None:
@@ -176,8 +176,8 @@ def table(*changes: tuple[str, str]) -> Table:
         ('holds = "keepdim"', "holds = 3", "constraints: kept: holds: expected str"),
         (', holds = "keepdim"', "", "constraints: kept: expected either 'holds' or 'unchecked' beside 'says'"),
         ('"keepdim"', '"keepdim", unchecked = "no"', "expected either 'holds' or 'unchecked'"),
-        ('"keepdim"', '"keepdim and"', "constraints: kept: holds: 'keepdim and' is no expression"),
-        ('"keepdim"', '"keepdim == value"', "must both have the value, or neither"),
+        ('"keepdim"', '"keepdim and"', "constraints: kept: holds: 'keepdim and' is not an expression"),
+        ('"keepdim"', '"keepdim == value"', "must both use the value, or neither"),
         ('kept = { says = "reduced dimensions are kept", holds = "keepdim" }', "kept = 3", "expected a sentence, or"),
         ('unchecked = "every model of the suite fits"', 'unchecked = ""', "expected a name, found ''"),
     ],

@@ -230,7 +230,7 @@ def test_another_file_of_the_backend_is_another_backend(good: Path, tmp_path: Pa
     changed = changed_sources(good, tmp_path / "changed", sources | {"fake_backend.py": "0" * 64})
     code, lines = again(changed)
     stated = f"fake_backend.py: found sha256 {here}, recorded sha256 {'0' * 12}"
-    assert code == 1 and f"problem: not run again: other files than the certified backend's: {stated}" in lines
+    assert code == 1 and f"problem: not run again: files differ from those of the certified backend: {stated}" in lines
     assert lines[-1] == f"{changed}: not certified, not run again"
     fewer = changed_sources(good, tmp_path / "fewer", {k: v for k, v in sources.items() if k != "fake_backend.py"})
     assert f"fake_backend.py: found sha256 {here}, recorded no such file" in again(fewer)[1][-3]
@@ -245,7 +245,7 @@ def test_another_version_of_what_the_backend_stands_on_is_another_backend(tmp_pa
     results = list(results_of(tmp_path / "out").values())
     folder = forged(tmp_path / "out", tmp_path / "forged", results, environment=environment)
     found = f"pytest: found {certificate.environment['pytest']}, recorded 0"
-    assert f"problem: not run again: other versions than the certified backend's: {found}" in again(folder)[1]
+    assert f"problem: not run again: versions differ from those of the certified backend: {found}" in again(folder)[1]
 
 
 def test_another_library_of_the_machine_is_a_note(good: Path, tmp_path: Path) -> None:
@@ -259,7 +259,7 @@ def test_a_given_backend_takes_the_place_of_the_named_one(good: Path) -> None:
     code, lines = again(good, "4", "--backend", "fake_backend:drifts", "--draw", "0")
     assert code == 1 and f"run again: fake_backend:drifts, 4 of {ALL} cases, random numbers of seed 0" in lines
     code, lines = again(good, "4", "--backend", "neutron")
-    assert code == 1 and any("other files than the certified backend's" in line for line in lines)
+    assert code == 1 and any("files differ from those of the certified backend" in line for line in lines)
 
 
 def test_a_given_table_must_be_the_certificates(good: Path) -> None:
@@ -291,7 +291,7 @@ def test_a_backend_that_is_not_here_is_one_error(good: Path, tmp_path: Path) -> 
     folder = forged(good, tmp_path / "out", list(results_of(good).values()), backend=backend)
     found = call("verify", folder, "--rerun")
     assert found.exit_code == 2 and len(found.stderr.splitlines()) == 1
-    assert "cannot import elsewhere.npu" in found.stderr and "--backend names another" in found.stderr
+    assert "cannot import elsewhere.npu" in found.stderr and "give another name of it with --backend" in found.stderr
 
 
 def test_limits_that_no_run_writes_are_one_error(good: Path, tmp_path: Path) -> None:
@@ -364,8 +364,8 @@ def test_a_failure_that_comes_and_goes_with_the_numbers_is_no_contradiction(good
     result = results_of(good)[NEG]
     failing = replace(result, failures=(Failure("gate1", "1 off"),), status="fail")
     assert verdict_difference(result, failing) == "" and difference(result, failing).startswith("status: found pass")
-    assert verdict_difference(failing, result) == "gate1: 1 off, where the record says that it passes"
+    assert verdict_difference(failing, result) == "gate1: 1 off, the record says that it passes"
     worse = replace(failing, failures=(*failing.failures, Failure("gate3", "far off")))
-    assert verdict_difference(worse, failing) == "gate3: far off, where the record says that it fails otherwise"
+    assert verdict_difference(worse, failing) == "gate3: far off, the record says that it fails in other checks"
     other = replace(result, verdict="reject", partitions=0)
     assert verdict_difference(other, result).startswith("verdict: found reject, the record says accept; partitions: ")

@@ -123,7 +123,7 @@ def test_what_is_undecided(checks: tuple[str, ...], status: str) -> None:
 def test_no_waiver_is_for_the_suite(tmp_path: Path) -> None:
     path = tmp_path / "waivers.toml"
     path.write_text('[[waiver]]\ncase = "a"\nchecks = ["golden"]\nreason = "r"\nowner = "o"\nexpires = 2030-01-31\n')
-    with pytest.raises(WaiverError, match="checks: 'golden' is the suite's failure"):
+    with pytest.raises(WaiverError, match="checks: 'golden' is a fault of the suite"):
         load_waivers(path)
 
 

@@ -277,15 +277,13 @@ def test_shards_of_two_runs_are_refused(
 def test_one_that_is_missing_is_named(three: list[Path], tmp_path: Path) -> None:
     found = command("merge", three[0], three[2], "--out", tmp_path / "out")
     assert found.exit_code == 2 and not (tmp_path / "out").exists()
-    assert (
-        "found 2 of 3, expected all; the first that is missing is 2/3 (assay certify ... --shard 2/3)" in found.output
-    )
+    assert "found 2 of 3, expected all; the first missing one is 2/3 (assay certify ... --shard 2/3)" in found.output
 
 
 def test_one_that_is_there_twice_is_named(three: list[Path], copies: list[Path], tmp_path: Path) -> None:
     found = command("merge", *three, copies[1], "--out", tmp_path / "out")
     assert found.exit_code == 2
-    assert f"{copies[1]}: found shard 2/3 again, expected each once; {three[1]} is it, too" in found.output
+    assert f"{copies[1]}: found shard 2/3 again, expected each once; {three[1]} is the same shard" in found.output
 
 
 def test_a_whole_run_is_no_shard(three: list[Path], tmp_path: Path) -> None:

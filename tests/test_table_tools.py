@@ -73,7 +73,7 @@ def test_a_published_table_of_markdown_becomes_rows() -> None:
 
 def test_what_is_not_known_or_not_read_is_marked() -> None:
     text = imported(entries(CSV, "t"), "t", "1", "T", "s")
-    assert '# line 7: "aten.frobnicate.default" is no operator of the suite\n' in text
+    assert '# line 7: "aten.frobnicate.default" is not an operator of the suite\n' in text
     assert (
         'unread_whatever_a_b_is = { says = "whatever (a, b) is", unchecked = "not read from the published table" }'
         in text

@@ -142,11 +142,11 @@ def rearranged(lines: list[bytes], at: int) -> Iterator[tuple[str, list[bytes]]]
     """A line removed, doubled, moved to the end, swapped with the next; an empty line."""
     before, line, after = lines[:at], lines[at], lines[at + 1 :]
     yield "is missing", before + after
-    yield "twice or more often", [*before, line, line, *after]
+    yield "results, expected one", [*before, line, line, *after]
     yield "not a result record", [*before, line, b"\n", *after]
     if after:
-        yield "not in the order", [*before, *after, line]
-        yield "not in the order", [*before, after[0], line, *after[1:]]
+        yield "not sorted by case id", [*before, *after, line]
+        yield "not sorted by case id", [*before, after[0], line, *after[1:]]
 
 
 def test_every_line_has_its_place(good: Files) -> None:
@@ -284,8 +284,8 @@ def test_no_value_of_a_result_is_free_of_the_case(good: Files, drifting: tuple[C
         ({"certified": False}, "says not certified, the results say certified"),
         ({"counts": {"cases": 100, "pass": 99, "unspecified": 1, "fail": 0, "waived": 0}}, "counts"),
         ({"objections": ("the moon",)}, "states 'the moon'"),
-        ({"made": "2026-06-02"}, "still to come"),
-        ({"made": "yesterday"}, "no date"),
+        ({"made": "2026-06-02"}, "a day in the future"),
+        ({"made": "yesterday"}, "expected a date"),
         ({"results_sha256": "0" * 64}, "sha256 differs"),
         ({"reports": {}}, "report.md is not the report that the run wrote"),
         ({"reports": {"../x": ""}}, "which no run writes"),

@@ -1,4 +1,4 @@
-"""Backends of other projects, by the name of an adapter and one of its own: `executorch:xnnpack`."""
+"""Backends of other projects, by the names of an adapter and of its backend: `executorch:xnnpack`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ ADAPTERS = {
     "onnxruntime": "npu_assay.conformance.adapters.onnxruntime",
     "openvino": "npu_assay.conformance.adapters.openvino",
 }
-"""The module of each adapter. Its attributes are the backends, with _ for - in their names."""
+"""The module of each adapter. Its attributes are the backends; a - in their names becomes _."""
 
 
 def adapted(spec: str) -> str | None:

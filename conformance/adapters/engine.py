@@ -1,7 +1,7 @@
-"""An engine that takes a whole model in a file format or none of it: what its adapters share.
+"""The common part of adapters for engines that take a whole model in a file format, or none of it.
 
-A case is one delegate or none. Accepted means that the model has a form in the format and that the engine makes
-something it can run of it; that, and running, is done in a child process: a crash there is a result.
+A case is one delegate or none. Accepted means that the model has a form in the format and that the engine compiles it.
+Compiling and running are done in a child process: a crash there is a result.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from npu_assay.partitioners.exir.ops import target_name
 Form = Callable[[ExportedProgram], bytes]
 """Writes a program as a model, or raises FormError."""
 REFUSED = "engine"
-"""The reason's code where a model has a form and the engine does not take it."""
+"""The constraint's id of a rejection where a model has a form and the engine refuses it."""
 KEPT = 2
-"""Compiled models that a child process keeps: as many as a case lets run in turn."""
+"""The number of compiled models that a child process keeps: as many as one case runs alternately."""
 
 
 @dataclass(frozen=True)
 class Engine:
     """One engine as an adapter describes it.
 
-    form: what writes a program as a model's bytes; format: the name of what it writes.
-    refused: the rule, in a sentence, that a model breaks which the engine does not take.
-    execute: `module:function` of what runs in the child process; without inputs it compiles and runs nothing.
+    form: writes a program as a model's bytes. format: the name of the format.
+    refused: the constraint, in a sentence, that a model breaks if the engine refuses it.
+    execute: the `module:function` that runs a model in the child process; without inputs it only compiles.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Engine:
 
 
 class WholeModel(Whole):
-    """Tags all of a model that has a form and that the engine takes; `rejections` says why not another one."""
+    """Tags all of a model that has a form and that the engine compiles; else `rejections` says why it does not."""
 
     def __init__(self, engine: Engine, machine: Machine, **_: Any) -> None:
         super().__init__(DelegationSpec(engine.backend_id, []), self._taken)
@@ -74,7 +74,7 @@ class WholeModel(Whole):
         self.rejections: list[Rejection] = []
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
-        """Tag the program or leave it; see `rejections` for the reason."""
+        """Tag the whole program, or nothing and add the reason to `rejections`."""
         self.rejections = []
         return super().partition(exported_program)
 
@@ -82,13 +82,13 @@ class WholeModel(Whole):
         try:
             self.machine.run(self._delegated(program), [])
         except FormError as error:
-            self._reject(program, error.code, str(error), f"{self.engine.format} must have a form of the operator")
+            self._reject(program, error.code, str(error), f"the operator must have a form in {self.engine.format}")
         except MachineError as error:
             self._reject(program, REFUSED, str(error), self.engine.refused)
         return not self.rejections
 
     def _delegated(self, program: ExportedProgram) -> bytes:
-        """The model of what would be delegated: the child process keeps it, so that it is compiled once."""
+        """The model's bytes. The child process has compiled it and keeps it, so that it is compiled once."""
         found: list[bytes | FormError] = []
         details = {self.engine.backend_id: _details(replace(self.engine, form=_recording(self.engine.form, found)))}
         to_backend(program, Whole(self.delegation_spec), details=details)
@@ -98,13 +98,13 @@ class WholeModel(Whole):
         return model
 
     def _reject(self, program: ExportedProgram, code: str, found: str, sentence: str) -> None:
-        """One reason for all of the model."""
+        """Add one reason for the whole model."""
         for node in inner_nodes(program):
             self.rejections.append(Rejection(node.name, target_name(node.target), code, found, sentence))
 
 
 def _details(engine: Engine) -> type[BackendDetails]:
-    """What writes a delegated program as a model; it raises FormError for what has no form."""
+    """A compiler class that writes a delegated program as a model; it raises FormError if there is no form."""
 
     def preprocess(edge_program: ExportedProgram, compile_specs: list[CompileSpec]) -> PreprocessResult:
         return PreprocessResult(engine.form(edge_program))
@@ -113,7 +113,7 @@ def _details(engine: Engine) -> type[BackendDetails]:
 
 
 def _recording(form: Form, found: list[bytes | FormError]) -> Form:
-    """A form that notes what it wrote, or why there was nothing to write."""
+    """A form that also appends to `found` the bytes that it wrote, or its FormError."""
 
     def recorded(program: ExportedProgram) -> bytes:
         try:
@@ -132,16 +132,16 @@ class Models:
     machine: Machine
 
     def load(self, processed_bytes: bytes, compile_specs: Sequence[CompileSpec] = ()) -> bytes:
-        """The model itself: the child process keeps what was compiled last."""
+        """The model's bytes: the child process keeps the models that were compiled last."""
         return processed_bytes
 
     def execute(self, handle: bytes, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """The outputs. Raises MachineError when the engine refuses the model or dies of it."""
+        """The outputs. Raises MachineError if the engine refuses the model, or if its process dies."""
         return self.machine.run(handle, inputs)
 
 
 kept = lru_cache(maxsize=KEPT)
-"""For the function that compiles a model in the child process."""
+"""Caches the function that compiles a model in the child process."""
 
 
 def onnx_bytes(program: ExportedProgram) -> bytes:
@@ -150,9 +150,9 @@ def onnx_bytes(program: ExportedProgram) -> bytes:
 
 
 def installed(adapter: str, packages: Sequence[tuple[str, str]], name: str) -> Backend:
-    """The backend that an adapter's module `provider` makes of a name.
+    """The backend of this name from an adapter's module `provider`.
 
-    packages: what must be importable, and the distribution that has it. Raises UsageError when one is missing.
+    packages: modules that must be importable, each with its distribution. Raises UsageError if one is missing.
     """
     for module, distribution in packages:
         if not _is_there(module):
@@ -170,6 +170,6 @@ def _is_there(module: str) -> bool:
 
 @cache
 def _made(module: str, name: str) -> Backend:
-    """One backend a process, and with it one child process."""
+    """The backend, made once per process, and with it one child process."""
     engine: Engine = import_module(module).ENGINES[name]
     return engine.backend()

@@ -35,7 +35,7 @@ def _here() -> str:
 
 
 def spec_with_code(name: str) -> ModuleSpec | None:
-    """The first spec of a top-level module that any of Python's finders has and that is no namespace package's.
+    """The first spec of a top-level module that any of Python's finders has and that is not a namespace package's.
 
     Returns None when there is none.
     """

@@ -25,7 +25,7 @@ CALLS = {"import_module", "__import__"}
 def imported_names(file: Path, package: str) -> set[str]:
     """The names that a Python file imports, those after `from ... import` included, which may be modules or not.
 
-    package: what relative imports start from. Text that is no Python imports nothing.
+    package: what relative imports start from. Text that is not Python imports nothing.
     """
     try:
         with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""Building a board: read what is new, make every page, write what changed."""
+"""Builds a board: reads new runs, makes all pages, writes those that changed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from npu_assay.conformance.common.errors import UsageError
 
 @dataclass(frozen=True)
 class Built:
-    """What was read, and how many files the site has and how many of them changed."""
+    """The runs that were read, the number of files of the site, and how many of them changed."""
 
     runs: Runs
     files: int
@@ -29,7 +29,7 @@ def build(words: Sequence[str], folder: Path, workers: int = 1) -> Built:
     found, cache = read(asked(words), folder, workers)
     if not found.runs:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in found.broken[:3])
-        raise UsageError(f"no run can be read, expected one at least: {reasons}")
+        raise UsageError(f"found no run that can be read, expected at least one: {reasons}")
     folder.mkdir(parents=True, exist_ok=True)
     write_cache(folder, cache, before)  # before a page is: a build that is cut off leaves a folder of a board
     written, names = write(folder, pages(found), before)

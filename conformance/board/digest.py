@@ -1,7 +1,7 @@
-"""What a board keeps of one run: counts by operator, findings, and one letter for each case, small enough for a cache.
+"""The summary of a run for a board: counts by operator, findings, and one letter per case, small enough for a cache.
 
-A results file is compared with the digest in its certificate, which covers every line, so passing lines are read by
-their form alone and only the others are taken apart.
+The digest in the certificate covers every line of the results file, so passing lines are matched by a pattern, and only
+the others are parsed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LETTERS = {
     for v, verdict in enumerate(VERDICTS)
     for s, status in enumerate(STATUSES)
 }
-"""One letter for a case's verdict and status."""
+"""One letter for each verdict and status of a case."""
 OUTCOMES = {letter: outcome for outcome, letter in LETTERS.items()}
 _LINE = re.compile(
     r'\{"blobs":\[[^\]]*\],"case":"([^"\\]*)",.*'
@@ -50,7 +50,7 @@ _LINE = re.compile(
 
 @dataclass(frozen=True)
 class Found:
-    """Failing cases of one symptom: how many, in which operators most, and one of them with what failed."""
+    """The failing cases with one symptom: their number, the operators with most of them, and an example."""
 
     what: str
     cases: int
@@ -63,7 +63,7 @@ class Found:
 class Digest:
     """One run. rows: counts by operator, in the order of TALLY. letters: of the cases in the order of their ids.
 
-    cases: digest of these ids, which many runs share. failing: the first ids that fail. facts: what it was made with.
+    cases: the digest of these ids, which many runs share. failing: the first failing ids. facts: versions and digests.
     """
 
     backend: str
@@ -85,14 +85,14 @@ class Digest:
 
     @property
     def tone(self) -> str:
-        """How the verdict is shown: a run of some cases that all pass is neither certified nor at fault."""
+        """The verdict for display: a selection of cases that all pass is neither certified nor failing."""
         if self.certified:
             return "yes"
         return "faint" if self.selection and not self.counts["fail"] and not self.counts.get(UNDECIDED) else "no"
 
 
 def digest(path: Path) -> tuple[Digest, tuple[str, ...]]:
-    """What a folder or an archive holds, and its cases' ids. Raises UsageError for one that is no whole record."""
+    """The summary of a folder or archive, and its cases' ids. Raises UsageError for an incomplete or invalid record."""
     contents = read_folder(path, READ) if path.is_dir() else read_contents(path)
     for problem in contents.problems:
         raise UsageError(problem)
@@ -140,7 +140,7 @@ def _digest(certificate: Certificate, text: str) -> tuple[Digest, tuple[str, ...
 
 
 def _check(certificate: Certificate, text: str, found: Digest) -> None:
-    """Refuse a certificate that was edited, or that states other counts than its results. Raises UsageError."""
+    """Raise UsageError for a certificate that was edited, or whose counts are not those of its results."""
     if certificate_text(certificate) != text:
         raise UsageError(f"{CERTIFICATE} was edited, or not written by a run; see 'assay verify'")
     columns = [sum(counts[place] for counts in found.rows.values()) for place in range(len(TALLY))]
@@ -190,13 +190,13 @@ def _read(text: str) -> tuple[list[str], dict[str, list[int]], list[str], list[C
 
 
 def _taken_apart(line: str) -> tuple[str, str, str, str]:
-    """The same of a line of another form, such as an id with a quotation mark. Raises ResultError."""
+    """The fields of a line that does not match the pattern, such as one with a quoted id. Raises ResultError."""
     result = from_line(line)
     return result.case, result.row, result.status, result.verdict
 
 
 def _absent(failing: Sequence[CaseResult], taken: Set[str]) -> Mapping[str, Sequence[str]]:
-    """Operators of which no case is delegated, by the constraints that failing cases name, with the reasons given."""
+    """Operators without any delegated case, each with the reasons that failing cases give."""
     known: dict[str, set[str]] = {}
     for result in failing:
         known.setdefault(result.row, set()).update({result.constraint, result.reason or result.constraint})

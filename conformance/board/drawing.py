@@ -1,4 +1,4 @@
-"""Small drawings of a board, as SVG: a badge, and a track's history in bars."""
+"""Drawings of a board as SVG: a badge, and the history of a track as bars."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ YES, NO = COLORS["pass"], COLORS["fail"]
 
 
 def badge(found: Digest) -> str:
-    """The verdict of a run, to be shown elsewhere. Loads nothing."""
+    """The verdict of a run as a badge for other pages. It loads no other file."""
     left = plain(f"{found.backend} against {found.table}@{found.version}")
     right = plain(found.verdict)
     a, b = (round(GLYPH * len(text)) + 12 for text in (left, right))
@@ -33,7 +33,7 @@ def badge(found: Digest) -> str:
 
 
 def history(track: Track) -> str:
-    """The latest runs of a track as bars, a color for each outcome; what is there at all is at least 2 high."""
+    """The latest runs of a track as bars, a color for each outcome; a nonempty part is at least 2 units high."""
     runs = track.runs[-BARS:]
     most = max(1, *(sum(map(sum, one.digest.rows.values())) for one in runs))
     step = min(40.0, WIDTH / len(runs))

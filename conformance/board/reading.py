@@ -1,7 +1,7 @@
-"""The runs of a board: found, named, and read anew only when their bytes changed.
+"""Finds, names and reads the runs of a board; a run is read again only if its bytes changed.
 
-The cache knows of each run its files' sizes and times, their digests, and what was read. Equal sizes and times: nothing
-is opened. Other times, as after a fresh checkout, but equal digests: nothing is read again.
+The cache has the sizes, times and digests of each run's files, and the summary. If sizes and times are equal, no file
+is opened. If only times differ, as after a fresh checkout, the digests are compared.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ALONE = 4  # runs that one process reads before others help
 
 @dataclass(frozen=True)
 class Asked:
-    """A run as it was asked for: its label, if it has one, and where it is."""
+    """A run as the command line names it: its path, and its label if it has one."""
 
     label: str
     path: Path
@@ -45,7 +45,7 @@ class Read:
 
 @dataclass(frozen=True)
 class Runs:
-    """What was read. broken: name and reason of each that cannot be. cases: ids by their digest.
+    """The runs that were read. broken: name and reason of each that cannot be read. cases: ids by their digest.
 
     fresh: how many runs the cache did not have.
     """
@@ -69,7 +69,7 @@ def asked(words: Sequence[str]) -> tuple[Asked, ...]:
 
 
 def _inside(path: Path) -> Iterable[Path]:
-    """The path, or the runs and archives in a folder that is no run itself."""
+    """The path, or the runs and archives in it if it is a folder but not a run."""
     if not path.is_dir() or _is_run(path):
         return [path]
     inside = sorted(each for each in path.iterdir() if (each.is_dir() and _is_run(each)) or each.suffix == ".zip")
@@ -99,7 +99,7 @@ def read(runs: Sequence[Asked], folder: Path, workers: int) -> tuple[Runs, dict[
 
 
 def _each(act: Callable[[Path], Any], paths: Sequence[Path], workers: int) -> list[Any]:
-    """The same for each, by several processes when that is worth it."""
+    """The results of `act` for all paths, by several processes if there are many."""
     if workers == 1 or len(paths) <= ALONE:
         return [act(path) for path in paths]
     with ProcessPoolExecutor(workers) as pool:
@@ -107,7 +107,7 @@ def _each(act: Callable[[Path], Any], paths: Sequence[Path], workers: int) -> li
 
 
 def _entry(path: Path) -> tuple[dict[str, Any], tuple[str, ...] | None]:
-    """A run for the cache: what it holds, or why it cannot be read; and its cases' ids."""
+    """A run's entry in the cache, with its summary or why it cannot be read, and its cases' ids."""
     try:
         before = _state(path)
         found, ids = digest(path)
@@ -124,7 +124,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def _state(path: Path) -> list[list[int]]:
-    """Sizes and times of a run's files, those that are there. Raises OSError."""
+    """The sizes and times of those files of a run that exist. Raises OSError."""
     stats = [file.stat() for file in _files(path) if file.exists()]
     return [[stat.st_size, stat.st_mtime_ns] for stat in stats]
 
@@ -139,7 +139,7 @@ def _sha256(path: Path) -> list[str]:
 
 
 def _unchanged(path: Path, entry: Any) -> dict[str, Any] | None:
-    """What the cache has of a run whose bytes are the same; None when it has to be read."""
+    """The cache's entry of a run whose bytes are unchanged; None if it must be read."""
     try:
         if entry is None or "digest" not in entry:
             return None
@@ -182,7 +182,7 @@ def written_before(folder: Path) -> tuple[str, ...]:
 
 
 def write_cache(folder: Path, cache: Mapping[str, Any], pages: Iterable[str]) -> None:
-    """Keep what was read for the next build. Raises PackageError when it cannot be written."""
+    """Write the cache for the next build. Raises PackageError if it cannot be written."""
     with writing(folder):
         text = json.dumps({**cache, "pages": sorted(pages)}, sort_keys=True, separators=(",", ":"))
         write_whole(folder / CACHE, text.encode())
@@ -208,7 +208,7 @@ def _runs(
 
 
 def _names(paths: Sequence[Path]) -> list[str]:
-    """The shortest ends of paths that tell them apart."""
+    """The shortest endings of the paths that are distinct."""
     parts = [path.resolve().parts for path in paths]
     return [_name(one, parts) for one in parts]
 

@@ -30,7 +30,7 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inli
 
 
 def pages(found: Runs) -> Iterator[tuple[str, str]]:
-    """Every file of the site by its path, one after another: a page is made when it is asked for."""
+    """Every file of the site with its path; each page is made when the iterator reaches it."""
     known = tracks(found)
     yield (
         INDEX,
@@ -44,7 +44,7 @@ def pages(found: Runs) -> Iterator[tuple[str, str]]:
 
 
 def every_row(known: Sequence[Track]) -> tuple[str, ...]:
-    """The operators of the latest runs."""
+    """The operators in the latest runs of all tracks."""
     return tuple(sorted({row for track in known for row in track.last.digest.rows}))
 
 
@@ -59,7 +59,7 @@ class Written:
 def write(folder: Path, made: Iterator[tuple[str, str]], before: Sequence[str]) -> tuple[Written, tuple[str, ...]]:
     """Write what changed, and remove what an earlier build wrote and this one did not; returns the names of all files.
 
-    Raises PackageError when that is not possible.
+    Raises PackageError if a file cannot be written or removed.
     """
     names, changed = list[str](), 0
     with writing(folder):
@@ -81,7 +81,7 @@ def _put(path: Path, data: bytes) -> bool:
 
 
 def _remove(folder: Path, name: str) -> None:
-    """Remove a page of an earlier build; the list of these is a file that anybody may have edited."""
+    """Remove a page of an earlier build. Raises PackageError for a name that is not a page: the list is untrusted."""
     path = folder / name
     if ".." in Path(name).parts or Path(name).is_absolute() or path.suffix not in (".html", ".svg"):
         raise PackageError(f"{folder}: its list of pages names {name!r:.80}, expected a page of the board")

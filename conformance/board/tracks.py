@@ -1,4 +1,4 @@
-"""Runs in order: a track is one backend against one table at one level, its runs are its history."""
+"""Tracks of runs: a track has all runs of one backend against one table at one level, in order."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NOTHING = Cell(0, 0, 0, 0)
 
 
 def cell(found: Digest, row: str) -> Cell:
-    """The counts of an operator, which need not be there."""
+    """The counts of an operator in a run, which need not have it."""
     counts = found.rows.get(row)
     if counts is None:
         return NOTHING
@@ -47,7 +47,7 @@ def cell(found: Digest, row: str) -> Cell:
 
 @dataclass(frozen=True)
 class Change:
-    """What changed from one run to the next of a track: ids of cases by what happened to them, and how many."""
+    """The changes from one run of a track to the next: ids and numbers of cases by kind of change."""
 
     before: Read
     after: Read
@@ -63,7 +63,7 @@ class Change:
 
     @property
     def shown(self) -> tuple[tuple[str, int, tuple[str, ...]], ...]:
-        """Of each kind, how many cases there are, and the first."""
+        """Each kind of change with the number of its cases, and the first of them."""
         return tuple((kind, len(cases), cases[:LISTED]) for kind, cases in self.kinds)
 
 
@@ -83,7 +83,7 @@ class Track:
 
     @property
     def title(self) -> str:
-        """Backend, table, and what else sets it apart."""
+        """The title: backend, table, and selection or level if not the usual one."""
         found = self.last.digest
         part = f" ({found.selection})" if found.selection else ""
         return named(f"{found.backend} against {found.table}", found.level) + part
@@ -105,7 +105,7 @@ class Track:
 
 
 def change(before: Read, after: Read, cases: Mapping[str, tuple[str, ...]]) -> Change:
-    """Compare two runs case by case. Runs of the same cases with the same outcomes need no look at their ids."""
+    """Compare two runs case by case. If cases and outcomes are the same, ids are not compared."""
     a, b = before.digest, after.digest
     if a.cases == b.cases and a.letters == b.letters:
         return Change(before, after, ())
@@ -123,7 +123,7 @@ def change(before: Read, after: Read, cases: Mapping[str, tuple[str, ...]]) -> C
 
 
 def _kinds(x: str, y: str) -> list[str]:
-    """What happened to a case between two letters; "" for a run without it."""
+    """The changes of a case between two letters; a letter is "" if the run does not have the case."""
     if x == y:
         return []
     bad = [OUTCOMES[letter][1] in BAD if letter else False for letter in (x, y)]
@@ -153,12 +153,12 @@ def _in_order(runs: Sequence[Read]) -> tuple[Read, ...]:
 
 
 def natural(text: str) -> tuple[tuple[int, str], ...]:
-    """A key by which 1.10 comes behind 1.9."""
+    """A sort key by which 1.10 comes after 1.9."""
     parts = re.findall(r"\d{1,18}|\D+|\d+", text)
     return tuple((int(part), "") if part.isdecimal() and len(part) <= 18 else (-1, part) for part in parts)
 
 
 def slug(text: str) -> str:
-    """The name of a page for a text: readable, safe as a file name, and its own."""
+    """The file name of a page for a text: readable, safe and unique."""
     readable = re.sub(r"[^A-Za-z0-9.-]+", "-", text).strip("-.")[:60]
     return f"{readable}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"

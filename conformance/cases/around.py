@@ -39,7 +39,7 @@ def behind_neg(u: Call) -> tuple[tuple[Value, ...], tuple[Step, ...], Ref]:
 def behind_conv(u: Call) -> tuple[tuple[Value, ...], tuple[Step, ...], Ref]:
     """Behind a 1x1 convolution from 4 channels, which makes `x`, of shape (1, C, ...), channels-first.
 
-    The image in front of the convolution is filled the way `x` was to be.
+    The image before the convolution is filled the way `x` was to be.
     """
     x, *rest = u.values
     (image, *constants), convolution = pointwise((1, 4, *x.shape[2:]), x.shape[1], x.quant or Q)

@@ -123,7 +123,7 @@ class Limits:
 
 
 def past(multiple: int, *counts: int) -> tuple[int, ...]:
-    """Those counts, each once, that are sizes and not multiples."""
+    """The distinct counts that are sizes and not multiples."""
     return tuple(count for count in dict.fromkeys(counts) if count > 0 and count % multiple)
 
 

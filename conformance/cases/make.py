@@ -18,7 +18,7 @@ from npu_assay.conformance.programs.graph import Fill, Graph, Quant, Ref, Step, 
 SUBJECT = "subject"
 X = Ref("x")
 RELU = "aten.relu.default"
-"""What the cases of other operators put behind them most."""
+"""What the cases of other operators put after them most."""
 DEVIATION = 73.9  # standard deviation of a code that is uniform in [-128, 127]
 
 
@@ -171,7 +171,7 @@ Suffix = Callable[[Call], tuple[tuple[Step, ...], tuple[Ref, ...]]]  # steps, wh
 
 
 def model(u: Call, prefix: Prefix | None = None, suffix: Suffix | None = None) -> Graph:
-    """The whole model: what stands in front of the operator (nothing), the operator, what follows (nothing)."""
+    """The whole model: what stands before the operator (nothing), the operator, what follows (nothing)."""
     values, before, operand = (bare if prefix is None else prefix)(u)
     after, returned = (results if suffix is None else suffix)(u)
     return Graph(values, (*before, step(u, operand), *after), returned)

@@ -136,7 +136,7 @@ def fitting(low: float | None, high: float | None) -> Quant:
 
 
 def fixed_quant(limits: Limits, default: Quant) -> Quant:
-    """The output's quantization where the operator fixes it. Raises LimitError for what is none."""
+    """The output's quantization where the operator fixes it. Raises LimitError for an invalid one."""
     found = limits.value("output_qparams", (default.scale, default.zero_point))
     if not _is_quantization(found):
         raise limits.error("output_qparams", found, "[scale, zero point] with a positive scale and an int8 zero point")

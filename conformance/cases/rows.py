@@ -81,7 +81,7 @@ def _floats(row: Row, precision: str, limits: Limits, found: list[CaseDraft]) ->
 
 
 def _with_static_shapes(found: Iterable[CaseDraft]) -> list[CaseDraft]:
-    """The drafts of a row whose sizes must be known and at least 1: those of open sizes and of none are outside."""
+    """The drafts of a row whose sizes must be known and at least 1: dynamic and empty shapes are outside."""
     made = list[CaseDraft]()
     for draft in found:
         unknown = any(value.dynamic for value in draft.graph.values)
@@ -125,7 +125,7 @@ def _integers(row: Row, precision: str, limits: Limits, found: list[CaseDraft]) 
 
 
 def _is_mixed(draft: CaseDraft) -> bool:
-    """Whether an operator on whole numbers, which has their type, is given one that is none."""
+    """Whether an operator on whole numbers, which has their type, is given a number that is not whole."""
     steps = (step for step in draft.graph.steps if step.name == SUBJECT)
     return any(step.op in KEEPS_TYPE and any(_is_fraction(a) for a in step.args) for step in steps)
 

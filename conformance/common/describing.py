@@ -9,7 +9,7 @@ import traceback
 from pathlib import Path
 
 FRAMES, WIDTH = 12, 200
-"""Of a traceback: the frames that are kept, the innermost ones, and the length of each in characters."""
+"""The parts of a traceback: the frames that are kept, the innermost ones, and the length of each in characters."""
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]+")
 
 

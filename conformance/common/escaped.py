@@ -23,7 +23,7 @@ def visible(value: Any) -> Any:
 
 
 def plain_lines(text: str) -> str:
-    """The same of a text of several lines, which stay lines."""
+    """As `escaped`, for a text of several lines, which stay lines."""
     return "\n".join(map(plain, text.split("\n")))
 
 

@@ -19,7 +19,7 @@ def html_templates(*parts: str, shown: Callable[[Any], Any] = visible) -> Enviro
 
 
 def text_templates(part: str, shown: Callable[[Any], Any] = visible) -> Environment:
-    """The same for a page that is not HTML, with the templates of one part."""
+    """The environment for a page that is not HTML, with the templates of one part."""
     return _templates((part,), shown, escaped=False)
 
 

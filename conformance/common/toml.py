@@ -15,7 +15,7 @@ _LONG_NUMBER = re.compile(rf"(?<![0-9A-Fa-f_])[0-9A-Fa-f_]{{{DIGITS + 1}}}")
 
 
 class TomlError(ValueError):
-    """A text that is no TOML; the message says what and where."""
+    """A text that is not TOML; the message says what and where."""
 
 
 class TomlBombError(TomlError):

@@ -71,7 +71,7 @@ def conclusion(found: Difference) -> str:
 
 
 def sources(found: Difference) -> tuple[tuple[str, int, str], ...]:
-    """Of suite and backend: how many source files differ, and the first."""
+    """How many source files of suite and backend differ, and the first of each."""
     names = {prefix: [what for what, _, _ in found.made_with if what.startswith(prefix)] for prefix in SOURCES}
     return tuple((prefix.strip(), len(of), of[0].removeprefix(prefix)) for prefix, of in names.items() if of)
 

@@ -122,7 +122,7 @@ class Drift:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Of all cases."""
+        """The numbers of all cases."""
         return count(self.entries)
 
     @property

@@ -26,7 +26,7 @@ DOCUMENTED: Mapping[str, str] = {
 }
 """What document and code say of a case, by key; a case without an answer, or of which the table is silent, has none."""
 DIFFER = (f"{PROMISES}_{REJECTS}", f"{UNCONDITIONAL}_{REJECTS}", f"{EXCLUDES}_{ACCEPTS}")
-"""Those in which the code does not do what the document says, constraint by constraint."""
+"""The cases in which the code does not do what the document says, constraint by constraint."""
 BEYOND = f"{UNLISTED}_{ACCEPTS}"
 """What the code does without a word in the document, whatever the constraint: a matter of operator and precision."""
 

@@ -2,7 +2,7 @@
 
 The domain is finite and the same everywhere: `STARTS` accepted programs of the row, those of different constraints
 first, each with one knob turned (`cases.boundaries`: a size with those that torch ties to it, an argument, a constant,
-a rank, a number type, a scale, what stands behind) to every place that it has, and with the options of each other case;
+a rank, a number type, a scale, what stands after) to every place that it has, and with the options of each other case;
 then, for each hole that is left, a second knob that moves what the hole is about, from programs that differ in the
 truths of the constraint's atoms; then steps in between towards the limit.
 """
@@ -105,7 +105,7 @@ class Domain:
                 self._add(start, (), replace(start.case, options=options))
 
     def turn(self, start: Look, turns: Turns) -> Tried | None:
-        """The program with these knobs turned; None where torch refuses it, or it is no new one."""
+        """The program with these knobs turned; None where torch refuses it, or it is not a new one."""
         named = {knob.name: knob for knob in self.knobs(start)}
         graph: Graph | None = start.case.graph
         for name, place in turns:

@@ -23,7 +23,7 @@ ALONE = ("archive_format", "archive_version", "byteorder", "version")
 
 
 def read_program(path: Path) -> ExportedProgram:
-    """The program in a file of `torch.export.save`. Raises UsageError for what is none, or not safe to read."""
+    """The program in a file of `torch.export.save`. Raises UsageError for another or an unsafe file."""
     try:
         if not path.is_file():
             raise UsageError(f"{path}: found no such file, expected a .pt2 file, or module:factory")

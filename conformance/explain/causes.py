@@ -1,7 +1,7 @@
 """Root causes: which operators are left out for what they are themselves, and which because others are.
 
 The partitioner is asked, not guessed at: an operator that is taken when it stands alone, between quantized operands and
-behind an operator that computes, is left out for what stands around it, and belongs to the cause of that.
+after an operator that computes, is left out for what stands around it, and belongs to the cause of that.
 """
 
 from __future__ import annotations
@@ -241,7 +241,7 @@ def _dearest(cause: Cause) -> tuple[int, ...]:
 
 
 def _in_company(graph: Graph) -> Iterator[Graph]:
-    """The operator as it is, between quantized operands, and behind an operator that computes."""
+    """The operator as it is, between quantized operands, and after an operator that computes."""
     yield graph
     if any(value.quant is not None for value in graph.values) or graph.steps[0].quant is not None:
         graph = quantized(graph)
@@ -271,7 +271,7 @@ def weighted(graph: Graph, bias: bool) -> Graph:
 
 
 def _behind_abs(graph: Graph) -> Graph:
-    """The operator's operands that are no constants come from operators that compute."""
+    """The operator's operands that are not constants come from operators that compute."""
     step, known = graph.steps[0], {value.name: value for value in graph.values}
     behind: dict[str, Step] = {}
     for name in dict.fromkeys(ref.name for ref in references(step.args) if ref.name in known):

@@ -67,7 +67,7 @@ def found(request: Request, workers: int) -> Found:
 def _warm(request: Request) -> None:
     """Load torch, and what quantizes, before a process is made for each backend.
 
-    Where torch is loaded, `confined` keeps its copy to one thread: processes with more wait for each other, and copies
+    Where torch is loaded, `confined` keeps its copy to one thread: processes with more slow each other down, and copies
     of those stand still.
     """
     logging.disable(logging.WARNING)  # torchao tells what of it is not built for this machine

@@ -14,7 +14,7 @@ CONVOLUTIONS = frozenset({f"aten.{name}.default" for name in ("convolution", "co
 LEFT_TERMS = frozenset({f"aten.{name}.default" for name in ("mm", "bmm", "matmul", "linear", "addmm", "baddbmm")})
 """Products of matrices: each element of the result sums up the last axis of the first matrix."""
 BIASED = frozenset({"aten.addmm.default", "aten.baddbmm.default"})
-"""Of these, those whose first operand is added."""
+"""The linear operators whose first operand is added."""
 ATTENTION = "aten.scaled_dot_product_attention.default"
 
 
@@ -74,7 +74,7 @@ def _hint(size: Any) -> int:
 
 
 def shape(argument: Any) -> tuple[int, ...]:
-    """The sizes of what an argument stands for, () where that is no tensor."""
+    """The sizes of what an argument stands for, () where that is not a tensor."""
     return (first(values(argument)) or ()) if isinstance(argument, fx.Node) else ()
 
 

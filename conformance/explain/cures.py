@@ -112,7 +112,7 @@ def cures(seen: Seen) -> Iterator[str]:
         yield f"{away}: see assay reduce --of wrong"
     own = seen.own
     if own is not None and own > POOR and seen.effect is not None and seen.effect < min(POOR, own - AMPLIFIED):
-        yield "small by itself, but layers behind it make it large, as by a difference of large numbers: use more bits"
+        yield "small by itself, but layers after it make it large, as by a difference of large numbers: use more bits"
     if own is None or own > POOR or seen.power is None:
         return
     if seen.grid is not None:

@@ -1,6 +1,6 @@
 """Where error enters: each layer of a quantized model by itself, against its float64 golden on the inputs that it gets.
 
-A layer's own error is that of its result, as those behind it read it, against the same operator in float64 on the same
+A layer's own error is that of its result, as those after it read it, against the same operator in float64 on the same
 (already wrong) inputs and the weights as they were before they were quantized. What it inherits does not count. Where
 the device's codes are known, they are the results, and what the next layers get.
 """

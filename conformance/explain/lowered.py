@@ -90,7 +90,7 @@ def computing(program: ExportedProgram) -> list[fx.Node]:
 
 
 def operators_in(graph: fx.Graph) -> list[fx.Node]:
-    """The same of any graph."""
+    """The nodes of any graph that do more than to convert."""
     return [n for n in graph.nodes if n.op == "call_function" and target_name(n.target) not in NO_WORK]
 
 

@@ -26,7 +26,7 @@ from npu_assay.partitioners.exir.ops import target_name
 RANDOM = "random"
 LIBRARIES = ("builtins", "torch", "torchao")
 """Modules of warnings that a user of the quantizer can do nothing about."""
-OPEN = "the model has open sizes; quantized here it has those of its example inputs, and is explained with these"
+OPEN = "the model has dynamic sizes; quantized here it has those of its example inputs, and is explained with these"
 SAMPLES = 4  # random inputs that calibrate
 Inputs = tuple[Any, ...]
 

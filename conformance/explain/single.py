@@ -152,7 +152,7 @@ class _Maker:
         raise Unspoken(f"an argument of type {type(found).__name__}")
 
     def _operand(self, node: fx.Node) -> str:
-        """The name of the value that stands for a tensor: `x` for the first that is no constant."""
+        """The name of the value that stands for a tensor: `x` for the first that is not a constant."""
         quant, behind = self._quant(node)
         known = next((name for name, value in self.nodes.items() if value is node), None)
         if known is not None:
@@ -173,7 +173,7 @@ class _Maker:
         return name
 
     def _quant(self, node: fx.Node) -> tuple[Quant | None, fx.Node]:
-        """The quantization of an operand, and the node behind it."""
+        """The quantization of an operand, and the node after it."""
         target = target_name(node.target) if node.op == "call_function" else ""
         if target in DEQUANTIZE | {DEQUANTIZE_PER_GROUP}:
             source = node.args[0]

@@ -1,4 +1,4 @@
-"""What was found in releases of others: which cases show each finding, and whose it is; one file names them all."""
+"""Faults that were found in releases of other projects, from one file: their cases, severity and origin."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 WORD = "regression"
-"""In `-k`: the cases of every finding; `regression/NAME` those of one."""
+"""A word of `-k`: the cases of every finding; `regression/NAME`: those of one finding."""
 FILE = Path(__file__).with_name("shipped.toml")
 SEVERITIES: Mapping[str, str] = {
     "wrong numbers": "silent: nothing is raised, and results differ from the model's",
@@ -18,7 +18,7 @@ SEVERITIES: Mapping[str, str] = {
     "missed delegation": "results are right, but what is documented to be delegated stays on the CPU",
     "side effect": "results are right, but something outside the model is changed, or work is done for nothing",
 }
-"""The words of a page's severity, and what each means."""
+"""The severities of findings, and what each means."""
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,9 @@ class Finding:
     """One fault of a release.
 
     page: of docs/reports, without its ending. releases: the backends that show it, by spec, with the release.
-    severity: a key of SEVERITIES. reach: the shortest way from which a user meets it. upstream: issue and pull request
+    severity: a key of SEVERITIES. reach: the shortest way on which a user meets it. upstream: issue and pull request
     numbers, or that none was found as of a date. cases: ids of cases; where no table has one, `without` says why.
-    processor: what the processor has to have; the cases pass on others.
+    processor: a feature that the processor must have; the cases pass on others.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """The triage of one release: every case that drifts has one cause, and the causes add up to the run's totals.
 
 `python -m npu_assay.conformance.findings.triage RESULTS.jsonl.xz BACKEND TABLE [MET.jsonl.xz]` prints it as Markdown.
-MET is what `assay reach` found of the same cases, or of some of every cause: how many fail from an nn.Module, too.
+MET is the output of `assay reach` for these cases, or for some of every cause: how many fail from an nn.Module.
 """
 
 from __future__ import annotations
@@ -23,32 +23,32 @@ from npu_assay.conformance.record.results import ResultError, read_results
 from npu_assay.conformance.table import TableError, load_table
 
 CAUSES = Path(__file__).with_name("causes")
-"""A file for each family of backends: the causes in the order in which they are asked, and whose they are."""
+"""One file per family of backends: its causes, in the order in which they are tried."""
 KINDS: Mapping[str, str] = {
     "reached": "reached by a user",
     "edge": "edge program only",
     "impossible": "impossible parameters",
     "table": "table and code differ, no fault",
 }
-"""The columns of the table: how far a user can meet a cause."""
+"""The columns of the table: from where a user can reach a cause."""
 
 
 FROM_MODULES = "of these, fail from an `nn.Module`, too"
 Ends = Mapping[str, Met]
-"""What was met of cases from an nn.Module, by their ids."""
+"""The outcomes of cases from an nn.Module, by case id."""
 
 
 ASKED = 10
-"""How many cases of a cause are asked from an nn.Module, where not all are; all, where it has fewer."""
+"""How many cases of a cause are run from an nn.Module if not all are; all, if it has fewer."""
 
 
 class TriageError(UsageError):
-    """Results that no cause explains, or that are none."""
+    """Results that no cause explains, or a file that does not hold results."""
 
 
 @dataclass(frozen=True)
 class Cause:
-    """Why cases fail. ids: patterns of case ids, of which one fits; says, flag and agreement narrow them."""
+    """Why cases fail. ids: patterns of case ids, one of which must match; says, flag and agreement narrow them."""
 
     kind: str
     ids: Sequence[str]
@@ -74,7 +74,7 @@ class Cause:
         return findings()[self.finding] if self.finding else None
 
     def shows(self, met: Met) -> bool:
-        """Whether the case fails from an nn.Module, too; where a delegation is missed, whether its operator is left."""
+        """Whether the case fails from an nn.Module, too; a missed delegation: whether its operator is not delegated."""
         missed = self.severity_told == "missed delegation" and self.kind != "table"
         operator = met.case.split("/")[0].rpartition(".")[0]  # of max_pool2d max_pool2d_with_indices is left
         left = met.end in (LEFT, PARTLY) and any(target.startswith(operator) for target in met.targets)
@@ -85,7 +85,7 @@ class Cause:
         return self.told.severity if self.told else self.severity
 
     def line(self, cases: Sequence[str], met: Ends | None = None) -> str:
-        """The row of the table. met: what cases met from an nn.Module, where that was asked."""
+        """The row of the table. met: outcomes of cases from an nn.Module, if these were run."""
         told = self.told
         title = self.title or (f"[{self.finding}]({told.page}.md)" if told else "")
         counts = [str(len(cases)) if kind == self.kind else "" for kind in KINDS]
@@ -95,12 +95,12 @@ class Cause:
 
 
 def _of(shown: Sequence[bool], cases: int) -> str:
-    """How many show it; of how many, where not all were asked."""
+    """How many cases fail; of how many, if not all were run."""
     return str(sum(shown) or "") if len(shown) == cases else f"{sum(shown)} of {len(shown)} asked"
 
 
 def causes(backend: str) -> tuple[Cause, ...]:
-    """The causes of a backend, in the order in which they are asked. Raises TriageError where none are written."""
+    """The causes of a backend, in the order in which they are tried. Raises TriageError for an unknown backend."""
     for file in sorted(CAUSES.glob("*.toml")):
         data = tomllib.loads(file.read_text(encoding="utf-8"))
         if backend in data["backends"]:
@@ -112,7 +112,7 @@ Sorted = Sequence[tuple[Cause, list[str]]]
 
 
 def triage(found: Drift, known: Sequence[Cause]) -> Sorted:
-    """Ids of the drifting cases by their cause, in the order of the causes. Raises TriageError where there is none."""
+    """Ids of drifting cases by cause, in the order of the causes. Raises TriageError for a case without a cause."""
     sorted_out: Sorted = [(cause, []) for cause in known]
     for entry in found.found:
         cases = next((cases for cause, cases in sorted_out if cause.explains(entry)), None)
@@ -123,7 +123,7 @@ def triage(found: Drift, known: Sequence[Cause]) -> Sorted:
 
 
 def read(path: Path, backend: str, table: str) -> Drift:
-    """The drift of raw results, compressed with xz."""
+    """The drift in a file of results that is compressed with xz."""
     try:
         text = lzma.decompress(path.read_bytes()).decode()
     except (OSError, lzma.LZMAError, UnicodeDecodeError) as error:
@@ -132,29 +132,29 @@ def read(path: Path, backend: str, table: str) -> Drift:
 
 
 def from_modules(path: Path) -> Ends:
-    """What `assay reach` met. Raises TriageError for anything else than its lines, compressed with xz."""
+    """The outcomes that `assay reach` wrote, compressed with xz. Raises TriageError for any other file."""
     try:
         lines = lzma.decompress(path.read_bytes()).decode().splitlines()
         found = [Met.from_data(json.loads(line)) for line in lines]
     except (OSError, lzma.LZMAError, ValueError, TypeError, KeyError) as error:
-        raise TriageError(f"{path}: {error}, expected what assay reach writes, compressed with xz") from error
+        raise TriageError(f"{path}: {error}, expected the output of 'assay reach', compressed with xz") from error
     return {met.case: met for met in found}
 
 
 def check_asked(sorted_out: Sorted, met: Ends) -> None:
-    """Of every cause as many cases were asked as `spread` has of them at least. Raises TriageError otherwise."""
+    """Raise TriageError unless the cases that `spread` chooses were run for every cause."""
     for cause, cases in sorted_out:
         asked = sum(case in met for case in cases)
         if asked < min(ASKED, len(cases)):
             missing = next(case for case in cases if case not in met)
             wanted = min(ASKED, len(cases))
             raise TriageError(
-                f"{cause.title or cause.finding}: {asked} cases asked, expected {wanted}: {missing} is not"
+                f"{cause.title or cause.finding}: found {asked} cases, expected {wanted}: {missing} is missing"
             )
 
 
 def spread(cases: Sequence[str], count: int) -> Sequence[str]:
-    """So many of the cases, as evenly over their order as there are."""
+    """`count` of the cases, spread evenly over their order; all, if there are fewer."""
     return cases if len(cases) <= count else [cases[place * len(cases) // count] for place in range(count)]
 
 
@@ -171,7 +171,7 @@ def markdown(sorted_out: Sorted, total: int, met: Ends | None = None) -> Iterato
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Exit code 2 for results that are not explained or cannot be read."""
+    """Print the triage; exit code 2 for results that no cause explains or that cannot be read."""
     if len(arguments) not in (3, 4):
         print("usage: triage RESULTS.jsonl.xz BACKEND TABLE [MET.jsonl.xz]", file=sys.stderr)
         return 2

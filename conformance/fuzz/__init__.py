@@ -1,5 +1,5 @@
-"""Random programs, drawn from a table's rows: what no single case asks.
+"""Random programs, composed of the cases of a table: they test what no single case tests.
 
-`draw` makes the program of a number, `observe` runs and judges one, `shrink` makes a failing one small, `stream` runs
-many, in any number, without keeping them.
+`programs` makes the program of a number, `observe` runs and judges one, `shrink` reduces a failing one, `stream` runs
+any number of them without holding them in memory.
 """

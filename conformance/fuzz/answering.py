@@ -1,6 +1,7 @@
-"""The side of the backend for random programs.
+"""Answers questions about random programs in the process of the backend.
 
-Besides what `run.answering` does: hold tags against what holds for any program, and say what torch computes.
+In addition to `run.answering`, it checks the tags against rules that hold for any program, and runs the program in
+torch.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from npu_assay.partitioners.exir.backend.partitioner import DELEGATION_TAG
 
 PARTITION = "partition"
 REFUSED = (RuntimeError, TypeError, ValueError, IndexError, AssertionError)
-"""What torch raises for arguments that it does not take."""
+"""The errors that torch raises for arguments that it refuses."""
 
 
 def answer(question: Question, backend: Backend, watch: Watch | None = None) -> Answer:
@@ -52,7 +53,7 @@ def _answer(work: Work) -> None:
 
 
 def _in_torch(program: ExportedProgram, inputs: Sequence[Tensor]) -> list[Tensor] | None:
-    """What the program gives in torch; None when torch refuses it."""
+    """The program's outputs in torch; None if torch refuses it."""
     try:
         outputs: list[Tensor] = run_program(program, inputs)
     except REFUSED:
@@ -61,25 +62,25 @@ def _in_torch(program: ExportedProgram, inputs: Sequence[Tensor]) -> list[Tensor
 
 
 def _partitioned(work: Work, program: ExportedProgram) -> Tags:
-    """Tag, and hold the tags against what holds for any; afterwards the program has none."""
+    """Tag the program, check the tags against rules that hold for any program, and remove them."""
     before = _written(program)
     recorder = Recorder(work.partitioner())
     recorder(program)
     tags = dict(recorder.tags)
     work.answer.tags, work.answer.rejections = tags, recorder.rejections
     if _written(program) != before:
-        work.answer.early.append(Failure(PARTITION, "something else than tags changed"))
+        work.answer.early.append(Failure(PARTITION, "the partitioner changed something else than tags"))
     work.answer.early += [Failure(PARTITION, cycle) for cycle in cycles(program, tags)]
     recorder(program)
     if recorder.tags != tags:
-        work.answer.early.append(Failure(PARTITION, "the tagged program was tagged otherwise"))
+        work.answer.early.append(Failure(PARTITION, "tagging the tagged program again gave other tags"))
     for node in program.graph.nodes:
         node.meta.pop(DELEGATION_TAG, None)
     return tags
 
 
 def _written(program: ExportedProgram) -> list[object]:
-    """All of a program but tags and numbers: nodes, arguments, what is noted on them, signature."""
+    """All of a program except tags and numbers: nodes, arguments, metadata, signature."""
     return [[_node(node) for node in program.graph.nodes], repr(program.graph_signature)]
 
 
@@ -89,7 +90,7 @@ def _node(node: fx.Node) -> tuple[str, ...]:
 
 
 def cycles(program: ExportedProgram, tags: Mapping[str, str]) -> Iterator[str]:
-    """Partitions that need a result which needs one of theirs."""
+    """The message about a cycle of partitions, if there is one."""
     before: dict[str, set[str]] = {}
     for node in program.graph.nodes:
         if node.op == "placeholder":  # a constant goes into every partition that uses it
@@ -100,4 +101,4 @@ def cycles(program: ExportedProgram, tags: Mapping[str, str]) -> Iterator[str]:
     try:
         TopologicalSorter(before).prepare()
     except CycleError as error:
-        yield f"partitions wait for each other: {', '.join(dict.fromkeys(error.args[1]))}"
+        yield f"found a cycle of partitions: {', '.join(dict.fromkeys(error.args[1]))}"

@@ -1,8 +1,8 @@
-"""What a random program shows about a backend.
+"""Runs and judges one random program.
 
-Partitions change nothing but tags, do not wait for each other, and are the same when asked again, of another
-partitioner or on a program that has tags. What is tagged compiles; the program gives what the goldens allow, delegated
-and in torch. Where the program is one of the table's own, with other numbers, it is tagged as the table says.
+A partitioner changes nothing but tags, and its partitions have no cycle. A second partitioner gives the same tags, also
+for a tagged program. What is tagged compiles; the outputs, delegated and in torch, are those that the goldens allow. A
+program that is one case of the table with other numbers is tagged as the table says.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ REFERENCE = "reference"
 
 
 def run_program_case(case: Case, backend: Backend, table: Table) -> CaseResult:
-    """Everything that one random program shows, in this process."""
+    """Run and judge one random program in this process."""
     return judged(case, table, answer(asked(case, table), backend))
 
 
 def asked(case: Case, table: Table) -> Question:
-    """What a random program asks of a backend."""
+    """The question to a backend about a random program."""
     return question(case, table, random=True, anew=is_thorough(case.id, case.side), runs=_is_defined(case, table))
 
 
 def judged(case: Case, table: Table, given: Answer) -> CaseResult:
-    """The result of a random program whose question was answered so."""
+    """The result of a random program, from the backend's answer."""
     return result_of(case, lambda seen: _judge(case, table, given, seen))
 
 
@@ -84,13 +84,13 @@ def _judge_tags(case: Case, table: Table, given: Answer, seen: Observation) -> N
 
 
 def _verdict(given: Answer) -> str:
-    """Whether all, some or none of what computes is tagged."""
+    """accept, partial or reject: all, some or none of the nodes that compute are tagged."""
     tagged = [node.name in (given.tags or {}) for node in given.nodes if node.step and node.computes]
     return "accept" if tagged and all(tagged) else "partial" if any(tagged) else "reject"
 
 
 def _judge_outputs(case: Case, table: Table, given: Answer, seen: Observation) -> None:
-    """Of the backend, and of torch, which computes the same program."""
+    """Judge the outputs of the backend, and those of torch for the same program."""
     scheme, whole = table.rescale or None, bool(given.blobs) and on_integers(given.nodes, given.tags or {})
     if not whole or _has_golden(case, table):
         judge_outputs(case, given.runs[FIRST], scheme, whole, seen)
@@ -101,7 +101,7 @@ def _judge_outputs(case: Case, table: Table, given: Answer, seen: Observation) -
 
 
 def _is_defined(case: Case, table: Table) -> bool:
-    """Whether the program has an answer: no logarithm of a negative number, nothing that is not finite."""
+    """Whether the right outputs are defined: no logarithm of a negative number, nothing infinite or NaN."""
     try:
         run = golden(case.graph).walk(table.rescale or None, delegated=False)
     except (GoldenError, *REFUSED):
@@ -112,7 +112,7 @@ def _is_defined(case: Case, table: Table) -> bool:
 
 
 def _has_golden(case: Case, table: Table) -> bool:
-    """Whether there is an answer along the device's codes, which may leave where an operator is defined."""
+    """Whether the goldens are defined for the device's codes, which may lie outside an operator's domain."""
     try:
         golden(case.graph).walk(table.rescale or None, delegated=True)
     except GoldenError:

@@ -1,8 +1,8 @@
-"""The random programs of a table: each follows from a seed and its number, in every process alike.
+"""The random programs of a table: each follows from a seed and its number, the same in every process.
 
-They are put together from the graphs of the table's cases, which bring the operators, the arguments, the
-quantizations and the contexts that the table speaks of, those at a limit and those past it. One in three is one such
-graph with other numbers, or with other sizes; the others are chains and forks of several.
+They are composed of the graphs of the table's cases, which have the operators, arguments, quantizations and contexts
+that the table is about, both at a limit and past it. One in three is one such graph with other numbers or sizes; the
+others are chains and forks of several.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ PARTS = 6  # graphs in a program, at most
 TRIES = 8  # draws until something fits
 SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33)
 UNSUPPORTED = "unsupported"
-"""The constraint of rows that the table refuses whole: a backend has nothing to compute there."""
+"""The constraint of rows that the table rejects entirely, so that a backend has nothing to compute."""
 
 Item = TypeVar("Item")
 
 
 class Known:
-    """A table's cases by id, their random numbers of some seed, and its random programs by name."""
+    """A table's cases by id, with the random numbers of a seed, and its random programs by name."""
 
     def __init__(self, cases: Sequence[Case], seed: int = 0) -> None:
         self._cases = tuple(cases)
@@ -57,23 +57,23 @@ class Known:
         return Programs(self._cases)
 
     def case(self, name: str) -> Case:
-        """Raises KeyError for an id that no case has."""
+        """The case or random program of this name. Raises KeyError for an unknown id."""
         return self.programs.case(name) if is_program(name) else self.cases[name]
 
 
 @dataclass(frozen=True)
 class Part:
-    """The graph of a case, and the model inputs that something else can take the place of."""
+    """The graph of a case, and the model inputs that another value can replace."""
 
     graph: Graph
     inputs: tuple[Value, ...]
 
 
 class Programs:
-    """The random programs that a table's cases give.
+    """The random programs of a table's cases.
 
-    Each begins with a case of another operator in another number type, in an order that the seed gives, so as many
-    programs as there are such pairs are about all of them.
+    Each begins with a case of another pair of operator and precision, in an order that follows from the seed, so as
+    many programs as there are pairs cover them all.
     """
 
     def __init__(self, cases: Sequence[Case]) -> None:
@@ -101,11 +101,11 @@ class Programs:
         for choice, graph in enumerate(reductions(whole.graph)):
             if choice == name.trail[-1]:
                 return _unpromised(str(name), whole, graph)
-        raise ValueError(f"{name}: there is no such reduction")
+        raise ValueError(f"{name}: found no such reduction")
 
     @property
     def round(self) -> int:
-        """How many programs in a row are about every operator in every number type."""
+        """How many programs in a row cover every operator in every precision."""
         return len(self._cases)
 
     # -------------------------------------------------------------------------------- drawing
@@ -143,7 +143,7 @@ class Programs:
         return _refilled(draw, _choice(draw, about).graph)
 
     def _grow(self, draw: Random, program: _Growing) -> None:
-        """One more part, one of whose inputs is something that the program has."""
+        """Add one more part, one of whose inputs is a value of the program."""
         for _ in range(TRIES):
             known = program.known
             refs = [ref for ref in known if ref.name not in program.constants and ref not in program.indices]
@@ -166,9 +166,9 @@ class Programs:
 
 
 class _Growing:
-    """A program being put together. known: what there is in it; constants: their names.
+    """A program being composed. known: the kind of each value in it. constants: their names.
 
-    indices: results that a graph can return and nothing can take.
+    indices: results that a graph can return but no step can take.
     """
 
     def __init__(self, draw: Random) -> None:
@@ -182,7 +182,7 @@ class _Growing:
         self.indices: set[Ref] = set()
 
     def add(self, part: Part, taken: dict[Ref, Ref], requant: tuple[Quant | None, Quant | None] | None) -> bool:
-        """Append a part, if torch takes it. `taken` stands for its inputs, one quantization for another."""
+        """Append a part, if torch accepts it. taken: replaces its inputs; requant: a quantization and the new one."""
         graph = _refilled(self._draw, part.graph)
         prefix = f"p{self._parts}_"
         refs = dict(taken)
@@ -215,7 +215,7 @@ class _Growing:
         return True
 
     def graph(self) -> Graph:
-        """What nothing takes is returned, and some of what something does."""
+        """The program; it returns all unused results and some of the used ones."""
         free = set(free_outputs(self._steps, self._outputs))
         kept = [ref for ref in dict.fromkeys(self._outputs) if ref in free or self._draw.random() < 0.15]
         return Graph(tuple(self._values), tuple(self._steps), tuple(kept))
@@ -226,7 +226,7 @@ def _choice(draw: Random, items: Sequence[Item]) -> Item:
 
 
 def _by_kind(cases: Sequence[Case]) -> dict[tuple[str, str | None], list[Case]]:
-    """The cases of each row in each number type."""
+    """The cases by row and precision."""
     found: dict[tuple[str, str | None], list[Case]] = {}
     for case in cases:
         found.setdefault((case.row, case.precision), []).append(case)
@@ -242,12 +242,12 @@ def _small(graph: Graph) -> bool:
 
 
 def _has_bias(graph: Graph) -> bool:
-    """Whether there is a constant whose scale follows from its input's, which nothing else can then replace."""
+    """Whether there is a bias, whose scale depends on the input's scale, so that the input cannot be replaced."""
     return any(value.constant and value.quant is not None and value.quant.dtype == "int32" for value in graph.values)
 
 
 def _special(case: Case) -> bool:
-    """Whether a case's graph means something by itself only."""
+    """Whether a case's graph cannot be composed with others: it has options or dynamic shapes."""
     return bool(case.options) or any(value.dynamic for value in case.graph.values)
 
 
@@ -256,12 +256,12 @@ def _inputs(graph: Graph) -> tuple[Value, ...]:
 
 
 def _form(kind: Kind) -> tuple[Shape, str]:
-    """What must be the same for one value to take another's place, their quantizations aside."""
+    """What must be equal for one value to replace another, apart from the quantization."""
     return kind.shape, kind.dtype if kind.quant is None else kind.quant.dtype
 
 
 def _refilled(draw: Random, graph: Graph) -> Graph:
-    """Other random numbers, mostly in the inputs."""
+    """The graph with other random numbers, mostly in the inputs."""
     values = tuple(
         replace(value, fill=Fill(seed=draw.randrange(2**30)))
         if value.fill.kind == "random" and (not value.constant or draw.random() < 0.2)
@@ -272,7 +272,7 @@ def _refilled(draw: Random, graph: Graph) -> Graph:
 
 
 def _other_sizes(draw: Random, graph: Graph) -> Graph | None:
-    """A graph with another size or two, if torch takes them."""
+    """The graph with one or two other sizes; None if torch refuses them."""
     changed = None
     for _ in range(TRIES):
         now = changed or graph
@@ -288,7 +288,7 @@ def _other_sizes(draw: Random, graph: Graph) -> Graph | None:
 
 
 def _unpromised(name: str, case: Case, graph: Graph) -> Case:
-    """A program on which the table is silent."""
+    """A case of a program on which the table is silent."""
     return replace(
         case,
         id=name,

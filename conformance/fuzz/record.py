@@ -1,7 +1,7 @@
-"""What is kept of the random programs of a run: a file with a line for each, and a summary of that file.
+"""The record of a run's random programs: a file with a line for each.
 
-While the run goes on the file is a journal, in which a block of programs is finished before the next one begins;
-within a block lines stand as they came. At the end they are written in order, so that the file is the same however
+During the run the file is a journal, in which a block of programs is finished before the next one begins; within a
+block the lines are in the order of arrival. At the end they are written in order, so that the file is the same however
 many processes there were. Neither is ever held in memory.
 """
 
@@ -38,7 +38,7 @@ class Record:
         return max(0, len(self._numbers) - self.blocks * BLOCK - len(self.finished))
 
     def _left(self) -> tuple[int, set[int]]:
-        """How many blocks are whole, and which programs of the next one are there. Cuts off half a line."""
+        """How many blocks are complete, and which programs of the next are there. Removes an incomplete last line."""
         if not self._path.is_file():
             with writing(self._folder):
                 write_whole(self._path, f"{self._header}\n".encode())
@@ -46,7 +46,9 @@ class Record:
         with self._path.open("rb+") as file:
             header = file.readline()
             if header.decode("utf-8", "replace") != self._header + "\n":
-                raise PackageError(f"{self._path}: of another run, or damaged; leave out --resume to run again")
+                raise PackageError(
+                    f"{self._path}: found the journal of another run, or a damaged one; leave out --resume to run again"
+                )
             blocks, numbers, end = 0, set[int](), file.tell()
             for line in file:
                 if not line.endswith(b"\n"):
@@ -68,7 +70,7 @@ class Record:
         except (ResultError, ValueError) as error:
             raise PackageError(f"{self._path}: {error}; leave out --resume to run again") from error
         if name.seed != self._seed or name.trail or name.number not in self._block(block) or name.number in known:
-            raise PackageError(f"{self._path}: {name} stands in the wrong place; leave out --resume to run again")
+            raise PackageError(f"{self._path}: found {name} in the wrong place; leave out --resume to run again")
         return name.number
 
     def todo(self) -> Iterator[list[str]]:

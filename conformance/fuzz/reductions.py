@@ -1,4 +1,4 @@
-"""What a graph can be reduced to, the larger steps first. All that is returned is smaller, so reducing ends."""
+"""The reductions of a graph, larger ones first. Each result is smaller than the graph, so reducing ends."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PLAIN = ("zero", "ramp")
 
 
 def reductions(graph: Graph) -> Iterator[Graph]:
-    """Smaller graphs: fewer outputs, fewer steps, smaller sizes, plainer numbers. Only such as torch takes."""
+    """Smaller graphs that torch accepts: fewer outputs, fewer steps, smaller sizes, simpler numbers."""
     known = kinds(graph)
     if known is None:
         return
@@ -22,7 +22,7 @@ def reductions(graph: Graph) -> Iterator[Graph]:
 
 
 def _outputs(graph: Graph) -> Iterator[Graph]:
-    """One output alone, then all but one; then the result of a step inside alone."""
+    """Graphs with one output, with all outputs but one, and with the result of an inner step as the only output."""
     if len(graph.outputs) > 1:
         for ref in graph.outputs:
             yield without_dead(replace(graph, outputs=(ref,)))
@@ -35,7 +35,7 @@ def _outputs(graph: Graph) -> Iterator[Graph]:
 
 
 def _steps(graph: Graph, known: dict[Ref, Kind]) -> Iterator[Graph]:
-    """Without one step: its result is a model input, or what it took."""
+    """Graphs without one step: a model input, or one of its operands, replaces its result."""
     for step in reversed(graph.steps):
         results = [Ref(step.name, index) for index in range(step.outputs)]
         inputs = {ref: _input(ref, known[ref]) for ref in results}

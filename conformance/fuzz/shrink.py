@@ -1,4 +1,4 @@
-"""From a failing program to a small one that fails in the same way."""
+"""Reduces a failing program to a small one that fails in the same way."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ Signature = frozenset[tuple[str, str]]
 
 
 def signature(result: CaseResult) -> Signature:
-    """How a program fails: the checks, and for errors what they say, numbers and names aside."""
+    """How a program fails: the checks, and for errors their messages without numbers and names."""
     return frozenset((f.check, _words(f.message) if f.check in BY_MESSAGE else "") for f in result.failures)
 
 
 def _words(message: str) -> str:
-    """An error's stage and type, and where it was raised."""
+    """The stage and type of an error, and where it was raised."""
     kind = re.match(r"[\w ]+: \w+", message)
     place = re.search(r"\(in [^()]*\)$", message)
     return " ".join(found.group() for found in (kind, place) if found) or "partition"
@@ -45,7 +45,7 @@ def shrink(result: CaseResult, programs: Programs, run: Run) -> CaseResult:
 
 
 def _next(name: Name, wanted: Signature, programs: Programs, run: Run) -> tuple[CaseResult | None, int]:
-    """The first reduction that still fails like that, and how many were run."""
+    """The first reduction that fails in the wanted way, and how many were run."""
     choices = (str(name.reduced(i)) for i, _ in enumerate(reductions(programs.case(str(name)).graph)))
     runs = 0
     while names := list(islice(choices, TOGETHER)):

@@ -1,4 +1,4 @@
-"""Graphs taken apart: what flows through a graph, its values resized, its names changed, its dead parts dropped."""
+"""Changes of graphs: the kinds of values, other sizes, other names, and dead code removed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Kind:
-    """What operators see of a value."""
+    """The shape, quantization and dtype of a value."""
 
     shape: Shape
     quant: Quant | None
@@ -36,18 +36,18 @@ class Kind:
 
 
 def kind_of(value: Value) -> Kind:
-    """Of an input or a constant."""
+    """The kind of an input or a constant."""
     return Kind(value.shape, value.quant, "float32" if value.quant is not None else value.dtype)
 
 
 def kinds(graph: Graph) -> dict[Ref, Kind] | None:
-    """What every reference of a graph stands for; None for a graph that torch refuses, or a large one."""
+    """The kind of every reference of a graph; None for a graph that torch refuses or that is too large."""
     found = further(graph.values, graph.steps, {})
     return None if found is None or any(ref not in found for ref in graph.outputs) else found
 
 
 def further(values: Sequence[Value], steps: Sequence[Step], known: Mapping[Ref, Kind]) -> dict[Ref, Kind] | None:
-    """The same of a graph of which some is `known`."""
+    """As `kinds`, for further values and steps of a graph whose other references are `known`."""
     found = {**known, **{Ref(value.name): kind_of(value) for value in values}}
     if any(count(value.shape) > MOST for value in values):
         return None
@@ -66,7 +66,7 @@ def further(values: Sequence[Value], steps: Sequence[Step], known: Mapping[Ref, 
 
 @lru_cache(maxsize=4096)
 def _results(op: str, args: tuple[Any, ...], kwargs: tuple[tuple[str, Any], ...]) -> list[tuple[Shape, str]] | None:
-    """Shapes and types of what an operator gives. What is equal and not the same (1, True) has the same shapes."""
+    """Shapes and dtypes of an operator's results. Cached: arguments that are equal (1, True) give the same shapes."""
     try:
         result = edge_op(op)(*map(_meta, args), **{key: typed(item) for key, item in kwargs})
     except REFUSED:
@@ -79,7 +79,7 @@ def _results(op: str, args: tuple[Any, ...], kwargs: tuple[tuple[str, Any], ...]
 
 
 def _bias_fits(op: str, args: tuple[Any, ...], results: Sequence[tuple[Shape, str]]) -> bool:
-    """Torch computes the shape of a convolution without a look at its bias, and lets that of a linear be broadcast."""
+    """Whether a bias has the right shape: without numbers, torch ignores a convolution's and broadcasts a linear's."""
     if op == LINEAR and len(args) > 2 and isinstance(args[2], Kind):
         return bool(args[2].shape == args[1].shape[:1])
     if op != CONVOLUTION or not isinstance(args[2], Kind):
@@ -100,7 +100,7 @@ def _meta(argument: Any) -> Any:
 
 
 def count(shape: Shape) -> int:
-    """Elements."""
+    """The number of elements."""
     return math.prod(shape)
 
 
@@ -112,19 +112,19 @@ def references(argument: Any) -> list[Ref]:
 
 
 def renamed(argument: Any, refs: Mapping[Ref, Ref]) -> Any:
-    """An argument with other references."""
+    """The argument with its references replaced."""
     if isinstance(argument, Ref):
         return refs.get(argument, argument)
     return tuple(renamed(item, refs) for item in argument) if isinstance(argument, tuple) else argument
 
 
 def with_refs(step: Step, refs: Mapping[Ref, Ref]) -> Step:
-    """A step that takes something else."""
+    """The step with the references in its arguments replaced."""
     return replace(step, args=renamed(step.args, refs))
 
 
 def without_dead(graph: Graph) -> Graph:
-    """Only what outputs need. One input stays, so that there is something to run on."""
+    """The graph without dead code. One input stays, so that the program has an input."""
     needed = {ref.name for ref in graph.outputs}
     steps = list[Step]()
     for step in reversed(graph.steps):
@@ -136,13 +136,13 @@ def without_dead(graph: Graph) -> Graph:
 
 
 def resized(graph: Graph, shape: Shape, axis: int, size: int) -> Graph:
-    """Another size along an axis of every value with this shape, and of their scales along it."""
+    """The graph with another size along an axis of every value of this shape, and of its scales along that axis."""
     values = tuple(_resized(value, axis, size) if value.shape == shape else value for value in graph.values)
     return replace(graph, values=values)
 
 
 def can_resize(graph: Graph, shape: Shape) -> bool:
-    """Whether the values of this shape can: the groups of a quantization hang together with sizes."""
+    """Whether no value of this shape is quantized groupwise: group sizes depend on sizes."""
     return all(v.quant is None or v.quant.group is None for v in graph.values if v.shape == shape)
 
 
@@ -157,6 +157,6 @@ def _resized(value: Value, axis: int, size: int) -> Value:
 
 
 def free_outputs(steps: Sequence[Step], outputs: Sequence[Ref]) -> list[Ref]:
-    """Of these references, those that no step takes."""
+    """The references that no step takes."""
     taken = {ref for step in steps for ref in references(step.args)}
     return [ref for ref in outputs if ref not in taken]

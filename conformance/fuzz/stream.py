@@ -1,4 +1,4 @@
-"""Random programs in any number: run in blocks, written down, the failing ones made small."""
+"""Runs any number of random programs: in blocks, recorded in a file, the failing ones reduced."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SHRUNK = 10  # in all
 
 @dataclass(frozen=True)
 class Small:
-    """A failing program: as it was drawn, as small as was found, and how many fail in that way."""
+    """A failing program as it was drawn, its smallest reduction, and how many programs fail in that way."""
 
     drawn: CaseResult
     small: CaseResult
@@ -45,7 +45,7 @@ def fuzz(
     run: Run,
     finished: Callable[[CaseResult], None],
 ) -> Fuzzed:
-    """Run what is left of so many programs of a seed, and conclude."""
+    """Run the remaining programs of a run, reduce the failing ones, and write their file."""
     with record.writer() as journal:
         for names in record.todo():
             for result in run(names):
@@ -61,9 +61,9 @@ def fuzz(
 
 
 def merged(texts: Sequence[str], programs: Programs, seed: int) -> tuple[list[CaseResult], Fuzzed]:
-    """The lines of a whole run's file, and its programs, from the files of its shards.
+    """The lines of a whole run's file, and its summary, from the files of its shards.
 
-    The first program that fails in some way in the whole run is the first to do so in its shard, which made it small.
+    The first program of the run that fails in some way is also the first one of its shard, so it was reduced there.
     """
     drawn, small, failing = list[CaseResult](), dict[str, CaseResult](), _Failing()
     for result in map(from_line, (line for text in texts for line in text.splitlines())):
@@ -82,7 +82,7 @@ def merged(texts: Sequence[str], programs: Programs, seed: int) -> tuple[list[Ca
 
 
 def recorded(text: str, programs: Programs) -> tuple[Small, ...]:
-    """The failures that a run showed, from the file that it wrote."""
+    """The failing programs of a run, from the text of its file."""
     failing, small = _Failing(), dict[str, CaseResult]()
     for result in map(from_line, text.splitlines()):
         name = parse(result.case)
@@ -94,13 +94,13 @@ def recorded(text: str, programs: Programs) -> tuple[Small, ...]:
 
 
 def _shown(failing: _Failing, small: Mapping[str, CaseResult], programs: Programs) -> tuple[Small, ...]:
-    """Failing programs as readers see them; one that `small` does not have is as small as it is."""
+    """Failing programs with their reductions; one that `small` does not have was not reduced."""
     pairs = [(first, small.get(first.case, first), alike) for first, alike in failing.chosen()]
     return tuple(Small(a, b, graph_text(programs.case(b.case).graph), alike) for a, b, alike in pairs)
 
 
 class _Failing:
-    """The first programs that fail in each way, and how many there are."""
+    """The first program that fails in each way, and how many fail in that way."""
 
     def __init__(self) -> None:
         self.count = self.undecided = 0

@@ -1,4 +1,4 @@
-"""A program as a reader sees it: one line for each value and step."""
+"""A program as text: one line for each value and step."""
 
 from __future__ import annotations
 

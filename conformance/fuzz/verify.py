@@ -14,7 +14,7 @@ from npu_assay.conformance.record.results import CaseResult, ResultError, progra
 
 
 def problems(text: str, fuzz: Fuzz, cases: Sequence[Case], stride: tuple[int, int] = (0, 1)) -> Iterator[str]:
-    """Where the file is not what a run writes, and where the certificate states something else.
+    """The problems of the file, and its differences from what the certificate states.
 
     stride: see `Selection.stride`.
     """
@@ -47,12 +47,12 @@ def problems(text: str, fuzz: Fuzz, cases: Sequence[Case], stride: tuple[int, in
 def _problem(result: CaseResult, programs: Programs) -> str:
     case = programs.case(result.case)
     if result.program != program_sha256(case.graph) or result.expect != case.expect:
-        return "not the program that its name gives"
+        return "not the program of this name"
     if result.partitions != len(result.blobs):
         return f"{result.partitions} partitions, but {len(result.blobs)} blobs"
     measured = any(value for value in result.checks.values() if value not in (0, 0.0))
     if measured and not result.failures:
-        return "a limit is passed, but no failure is recorded"
+        return "an excess over a limit is recorded, but no failure"
     if result.status != status_of(result.expect, result.failures):
         return f"status {result.status!r} does not follow from {len(result.failures)} failures"
     return ""

@@ -1,1 +1,1 @@
-"""Cases as files that any toolchain can run, and judgment of what it computed."""
+"""Exports cases as files that any toolchain can run, and judges the outputs that it computed."""

@@ -50,7 +50,7 @@ class Request:
 
 
 def export(request: Request, progress: Progress = lambda *_: None) -> Manifest:
-    """Write the folder, whole or not at all. Raises ManifestError when it is there already, UsageError for the rest."""
+    """Write the folder, whole or not at all. Raises ManifestError if it exists already, UsageError for other errors."""
     if request.folder.exists() or request.folder.is_symlink():
         raise ManifestError(f"{request.folder}: exists already, expected a new folder")
     with unchanged(request.backend):

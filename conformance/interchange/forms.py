@@ -38,7 +38,7 @@ from npu_assay.partitioners.exir import (
 from npu_assay.reference.integer import IntegerError
 
 FLOATS, INTEGERS = "floats", "integers"
-"""How a model computes between its codes: on reals, as written, or on integers, exactly as the table's scheme says."""
+"""How a model computes between its codes: on floats, as the operators say, or on integers in the table's scheme."""
 TFLITE_MARK = b"TFL3"
 
 
@@ -69,19 +69,19 @@ class Format:
 
 
 def closed(graph: Graph) -> Graph:
-    """The graph with the sizes that the case runs with, none left open."""
+    """The graph with the case's sizes in place of dynamic shapes."""
     return replace(graph, values=tuple(replace(value, dynamic=()) for value in graph.values))
 
 
 golden_of = lru_cache(maxsize=4)(golden)
-"""A graph's golden; one case asks for it several times."""
+"""The golden of a graph, cached: one case needs it several times."""
 
 
 def expected_outputs(case: Case, table: Table, codes_at_both_ends: bool = False) -> tuple[Tensor, ...]:
-    """Reals of the exact codes, or exact reals, in the table's scheme; else the nearest to the float golden.
+    """The outputs that the table's scheme computes exactly; else those nearest to the float golden.
 
-    They have the types that the program returns. What the table has rejected need not have an integer form, so a
-    model of floats is expected to give what is nearest.
+    They have the dtypes that the program returns; codes count as reals. A case that the table rejects may have no
+    integer form, so the outputs of its model are the nearest ones to the float golden.
     """
     found = golden_of(case.graph)
     exactly = codes_at_both_ends or case.expect == "accept"
@@ -100,7 +100,7 @@ def expected_outputs(case: Case, table: Table, codes_at_both_ends: bool = False)
 
 
 def _exact(found: Golden, scheme: str) -> tuple[tuple[Tensor | None, ...], tuple[Tensor | None, ...]]:
-    """What the scheme knows exactly, as codes and as reals; nothing of operands that it has no arithmetic for."""
+    """The outputs that the scheme computes exactly, as codes and as reals; None for operands that it does not cover."""
     unknown: tuple[Tensor | None, ...] = (None,) * len(found.graph.outputs)
     try:
         return (found.codes(scheme), found.reals(scheme)) if scheme else (unknown, unknown)
@@ -122,7 +122,7 @@ def output_quants(graph: Graph, table: Table) -> tuple[Quant | None, ...]:
 
 
 def onnx_form(case: Case, table: Table, _: Backend) -> Made:
-    """QDQ form: floats at both ends."""
+    """The case in ONNX's QDQ form, with float inputs and outputs."""
     graph = closed(case.graph)
     preserve = [op for op in table.preserve if op in RULES]
     model = onnx_model(build(graph, preserve, table.mark), case.id)
@@ -130,7 +130,7 @@ def onnx_form(case: Case, table: Table, _: Backend) -> Made:
 
 
 def pt2_form(case: Case, table: Table, _: Backend) -> Made:
-    """What torch.export makes of the case's module: ATen operators, quantize and dequantize nodes."""
+    """The case's module as torch.export exports it: ATen operators, quantize and dequantize nodes."""
     graph = closed(case.graph)
     inputs = model_inputs(graph)
     file = io.BytesIO()
@@ -143,7 +143,7 @@ def pt2_form(case: Case, table: Table, _: Backend) -> Made:
 
 
 def pte_form(case: Case, table: Table, backend: Backend) -> Made:
-    """What the backend takes is lowered to it, the rest is for ExecuTorch's own kernels."""
+    """The case as a `.pte` file: delegates of the backend, and ExecuTorch's own kernels for the rest."""
     try:
         program = prepare(case, backend, table)
         recorder = Recorder(backend.partitioner(**dict(case.options)))
@@ -159,9 +159,9 @@ def pte_form(case: Case, table: Table, backend: Backend) -> Made:
 
 
 def tflite_form(case: Case, table: Table, backend: Backend) -> Made:
-    """The flatbuffer that the backend's compiler makes of the whole case, codes at both ends.
+    """The flatbuffer that the backend's compiler makes of the whole case, with codes as inputs and outputs.
 
-    It is also asked about what the backend rejects. What its own device then computes wrongly is left out.
+    The compiler also gets cases that the backend rejects. A case that its own device computes wrongly is left out.
     """
     lowered = _whole(case, table, backend)
     (delegate,) = delegates(lowered)
@@ -171,7 +171,7 @@ def tflite_form(case: Case, table: Table, backend: Backend) -> Made:
     inputs = tuple(materialise(value) for value in case.graph.values if not value.constant)
     quants = output_quants(case.graph, table)
     if any(known is None for known in _exact(golden_of(case.graph), table.rescale)[0]):
-        raise FormError("inexact", "an output is not known to the last bit: a step in front of it is not quantized")
+        raise FormError("inexact", "an output is not known to the last bit: a step before it is not quantized")
     outputs = expected_outputs(case, table, codes_at_both_ends=True)
     codes = tuple(_codes_of(real, quant) for real, quant in zip(outputs, quants, strict=True))
     _check_device(backend, delegate, inputs, case, table, quants)
@@ -179,7 +179,7 @@ def tflite_form(case: Case, table: Table, backend: Backend) -> Made:
 
 
 def _whole(case: Case, table: Table, backend: Backend) -> ExportedProgram:
-    """The case lowered as one delegate, with nothing around it but conversions."""
+    """The case lowered as one delegate, with only quantize and dequantize nodes around it."""
     values = [value for value in case.graph.values if not value.constant]
     if any(value.quant is None or value.quant.dtype != "int8" for value in values):
         raise FormError("codes", "an input is not int8 codes")
@@ -197,7 +197,7 @@ def _whole(case: Case, table: Table, backend: Backend) -> ExportedProgram:
 
 
 def _spec(case: Case, backend: Backend) -> DelegationSpec:
-    """What the backend's partitioner tells its compiler, where it has that in the attribute that ExecuTorch's have."""
+    """The partitioner's `delegation_spec`, if it has that attribute as ExecuTorch's partitioners do."""
     found = getattr(backend.partitioner(**dict(case.options)), "delegation_spec", None)
     return found if isinstance(found, DelegationSpec) else DelegationSpec(backend.details.__name__, [])
 
@@ -221,7 +221,7 @@ def _check_device(
     table: Table,
     quants: Sequence[Quant | None],
 ) -> None:
-    """The backend's own device must compute what is promised."""
+    """Raise FormError unless the backend's own device computes the promised outputs."""
     try:
         handle = backend.runtime.load(delegate.processed_bytes, delegate.compile_specs)
         outputs = backend.runtime.execute(handle, inputs)
@@ -244,7 +244,7 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
 
 
 def inputs_of(case: Case, made_codes: bool) -> tuple[Tensor, ...]:
-    """A case's inputs as its files have them."""
+    """A case's inputs as they are stored: codes or reals."""
     if made_codes:
         return tuple(materialise(value) for value in _inputs(case.graph))
     return model_inputs(case.graph)

@@ -1,7 +1,7 @@
-"""Judging outputs that were computed elsewhere: `assay judge`.
+"""Judges outputs that were computed elsewhere: `assay judge`.
 
-Nothing that the exported files state is believed: cases, inputs and what is expected are made again from the table,
-and a file that says otherwise is a failure of its case.
+The exported files are not trusted: cases, inputs and expected outputs are made again from the table, and a file that
+differs is a failure of its case.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Request:
 
 
 def judge_folder(request: Request, progress: Callable[[int, int, int], None] = lambda *_: None) -> Report:
-    """Judge every case of an exported folder. Raises UsageError when there is nothing to judge by."""
+    """Judge every case of an exported folder. Raises UsageError if folder, table or outputs cannot be used."""
     manifest = read_manifest(request.folder)
     _check_outputs(request.outputs)
     _check_arithmetic(request.arithmetic)
@@ -113,7 +113,7 @@ def judge_folder(request: Request, progress: Callable[[int, int, int], None] = l
 
 
 def _check_outputs(outputs: Path) -> None:
-    """Raises UsageError for no folder, and for an exported one: its outputs are those that are expected."""
+    """Raise UsageError if there is no folder, or if it is an exported one, which holds the expected outputs."""
     if not outputs.is_dir():
         raise UsageError(f"--outputs {outputs}: no such folder")
     if (outputs / MANIFEST).exists():
@@ -130,7 +130,7 @@ def _check_arithmetic(name: str | None) -> None:
 
 
 def _table(folder: Path, manifest: Manifest) -> Table:
-    """The table that the cases are made from: the folder's, which must be the one that the suite has, if it has one."""
+    """The table of the exported folder, which must equal the suite's table of that name, if there is one."""
     table = load_table(str(folder / TABLE))
     stated = manifest.table
     if table.sha256 != stated["sha256"]:
@@ -149,7 +149,7 @@ def _table(folder: Path, manifest: Manifest) -> Table:
 
 
 def _contradictions(manifest: Manifest, cases: Mapping[str, Case]) -> Iterator[Judgement]:
-    """Cases that the table does not have, and those that it has and the manifest keeps quiet about."""
+    """Cases that the table does not have, and selected cases that the manifest does not mention."""
     named = [*(entry.case for entry in manifest.cases), *(one.case for one in manifest.left_out)]
     for name, count in Counter(named).items():
         if name not in cases:
@@ -157,7 +157,7 @@ def _contradictions(manifest: Manifest, cases: Mapping[str, Case]) -> Iterator[J
         elif count > 1:
             yield _failed(name, "manifest", "stands in the manifest twice")
     for name in cases.keys() - set(named):
-        yield _failed(name, "manifest", "the manifest has neither files nor a reason for it")
+        yield _failed(name, "manifest", "the manifest has neither files of it nor a reason why it was left out")
 
 
 def _extra(outputs: Path, known: set[str], cases: Mapping[str, Case]) -> Iterator[Judgement]:
@@ -193,14 +193,14 @@ def _judged(request: Request, entry: Entry, case: Case, table: Table) -> Judgeme
 
 
 def _entry_problems(folder: Path, entry: Entry, case: Case, table: Table) -> Iterator[Failure]:
-    """Where the exported files are not what the case says."""
+    """The differences between the exported files and the case."""
     asked = {"expect": case.expect, "reason": case.reason, "program": program_sha256(case.graph)}
     for key, value in asked.items():
         if getattr(entry, key) != value:
             yield Failure("manifest", f"{key} is {getattr(entry, key)!r}, the table's case has {value!r}")
     for name, expected in entry.files.items():
         if Path(name).is_absolute() or ".." in Path(name).parts:
-            yield Failure("manifest", f"names a file outside of its folder: {name}")
+            yield Failure("manifest", f"found the name of a file outside of its folder: {name}")
             continue
         try:
             data = (folder / entry.folder / name).read_bytes()
@@ -213,7 +213,7 @@ def _entry_problems(folder: Path, entry: Entry, case: Case, table: Table) -> Ite
 
 
 def _wrong_numbers(folder: Path, entry: Entry, case: Case, table: Table) -> Iterator[Failure]:
-    """Inputs and expected outputs again from the case, against the files."""
+    """Failures of files whose inputs or expected outputs are not those of the case."""
     quants = output_quants(case.graph, table) if entry.codes else ()
     outputs = expected_outputs(case, table, entry.codes)
     for kind, names, tensors in (
@@ -237,7 +237,7 @@ def _wrong_numbers(folder: Path, entry: Entry, case: Case, table: Table) -> Iter
 
 
 LAST_BITS = 2.0**-20
-"""Expected reals that are not exact follow from float64 arithmetic, whose last bits are a processor's own."""
+"""Expected reals that are not exact come from float64 arithmetic, whose last bits depend on the processor."""
 
 
 def _alike(found: Tensor, tensor: Tensor) -> bool:
@@ -251,7 +251,7 @@ def _alike(found: Tensor, tensor: Tensor) -> bool:
 def _outputs(folder: Path, count: int) -> list[Tensor]:
     """The outputs of one case. Raises TensorFileError for missing, extra and unreadable files."""
     if not folder.is_dir():
-        raise TensorFileError("there is no folder with outputs of this case")
+        raise TensorFileError("found no folder with outputs of this case")
     places = [folder, folder / DATA_SET]
     named: dict[int, Path] = {}
     for path in (path for place in places if place.is_dir() for path in sorted(place.iterdir())):
@@ -283,7 +283,7 @@ def _read(path: Path) -> Tensor:
 def _measured(
     outputs: Sequence[Tensor], request: Request, entry: Entry, case: Case, table: Table
 ) -> tuple[list[Failure], dict[str, Number]]:
-    """The gates on the outputs."""
+    """The failures and metrics of the gates on the outputs."""
     chosen = request.arithmetic
     integers = entry.arithmetic == INTEGERS if chosen is None else chosen != "floats"
     scheme = table.rescale or None if chosen in (None, "floats") else chosen
@@ -295,14 +295,14 @@ def _measured(
     try:
         gates = judge(golden_of(case.graph), reals, scheme, delegated=integers)
     except (ValueError, TypeError) as error:
-        return [Failure("golden", f"cannot be judged so: {describe(error)}")], {}
+        return [Failure("golden", f"cannot be judged by this arithmetic: {describe(error)}")], {}
     failures = [Failure(gate.gate, message) for gate in gates for message in gate.messages]
     metrics = {key: rounded(value) for gate in gates for key, value in gate.metrics.items() if key in METRICS}
     return failures, metrics
 
 
 def _reals(outputs: Sequence[Tensor], case: Case, table: Table) -> tuple[list[Tensor], list[Failure]]:
-    """Codes as reals, which the gates take."""
+    """The outputs as reals, which the gates compare, and failures for wrong dtypes."""
     reals, wrong = list[Tensor](), list[Failure]()
     for index, (codes, quant) in enumerate(zip(outputs, output_quants(case.graph, table), strict=True)):
         if codes.dtype != torch.int8 or quant is None:

@@ -1,4 +1,4 @@
-"""The list of what an exported folder holds, and of what it does not, with reasons."""
+"""The manifest of an exported folder: the cases that it holds, and those that were left out, with reasons."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A case without files: a short stable code, and why in words."""
+    """A case without files: a short stable word for the reason (`code`), and the reason in a sentence."""
 
     case: str
     code: str

@@ -1,7 +1,7 @@
 """An edge program as an ONNX model in QDQ form: operators on floats, between QuantizeLinear and DequantizeLinear.
 
 The model computes what the program does: its inputs and outputs have the program's types, its weights are codes
-behind DequantizeLinear, per tensor, per channel or per group. Opset 21 is the first with 16-bit codes.
+after DequantizeLinear, per tensor, per channel or per group. Opset 21 is the first with 16-bit codes.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _placeholders(writer: Writer, program: ExportedProgram) -> list[ValueInfoPro
         store = program.state_dict if spec.target in program.state_dict else program.constants
         data = store[str(spec.target)]
         if not isinstance(data, torch.Tensor):
-            raise FormError("form", f"{node.name}: a constant that is no tensor")
+            raise FormError("form", f"{node.name}: found a constant that is not a tensor")
         writer.tensors[node] = data
         if any(target_name(user.target) in _READS_PARAMETERS and user.args[0] is not node for user in node.users):
             continue  # scales and zero points; the operators that read them write them in ONNX's own types
@@ -77,9 +77,9 @@ def _placeholders(writer: Writer, program: ExportedProgram) -> list[ValueInfoPro
 def _info(name: str, node: fx.Node) -> ValueInfoProto:
     found = value(node)
     if found is None:
-        raise FormError("form", f"{node.name} is no tensor")
+        raise FormError("form", f"{node.name}: found an input that is not a tensor")
     if not all(type(size) is int for size in found.shape):
-        raise FormError("open_sizes", f"{node.name} has sizes that the program leaves open")
+        raise FormError("open_sizes", f"{node.name}: found a dynamic shape, expected known sizes")
     return helper.make_tensor_value_info(name, onnx_type(found.dtype), list(found.shape))
 
 
@@ -89,7 +89,7 @@ def _outputs(program: ExportedProgram) -> list[fx.Node]:
 
 
 def _returned(writer: Writer, node: fx.Node, inputs: list[ValueInfoProto]) -> ValueInfoProto:
-    """A tensor of its own for every output: an input, a constant or what is returned already is copied."""
+    """The tensor of an output; an input, a constant, or a tensor that is returned twice is copied."""
     name = writer.names[node]
     assert isinstance(name, str)
     made = {output for written in writer.nodes for output in written.output}
@@ -115,15 +115,15 @@ def _written(writer: Writer, node: fx.Node) -> str | tuple[str, ...]:
 
 
 def _check_types(node: fx.Node) -> None:
-    """ONNX's operators have one type of real numbers; torch computes others, too, in the widest."""
+    """Raise FormError for operands of several float dtypes: torch promotes them, ONNX does not."""
     found = {each.dtype for each in map(value, node.all_input_nodes) if each is not None and each.is_floating_point()}
     if len(found) > 1:
         names = " and ".join(sorted(str(dtype).removeprefix("torch.") for dtype in found))
-        raise FormError("types", f"{node.name}: operands of {names}, of which ONNX takes one")
+        raise FormError("types", f"{node.name}: operands of {names}, expected one float type: ONNX promotes none")
 
 
 def _computed(node: fx.Node) -> Array:
-    """What an operator without a tensor among its arguments makes."""
+    """The result of an operator without tensors among its arguments."""
     target: Any = node.target
     numbers = target(*node.args, **node.kwargs)
     numpy_type(numbers.dtype)
@@ -135,16 +135,18 @@ def _computed(node: fx.Node) -> Array:
 
 
 def _parameters(writer: Writer, node: fx.Node, scale: Any, zero_point: Any, dtype: torch.dtype) -> tuple[str, ...]:
-    """Scale and zero point as constants; ONNX has no zero point for 32-bit codes but 0, and it is left out."""
+    """Scale and zero point as constants; for 32-bit codes ONNX has only zero point 0, which is left out."""
     scales, zeros = (np.asarray(writer.tensors[x] if isinstance(x, fx.Node) else x) for x in (scale, zero_point))
     name = writer.constant(scales.astype(np.float32), f"{node.name}_scale")
     if dtype in _CODES:
         kind = torch.iinfo(dtype)
         if zeros.min() < kind.min or zeros.max() > kind.max:
-            raise FormError("zero_point", f"a zero point of {zeros.flat[0]} is no code, as ONNX wants it")
+            raise FormError(
+                "zero_point", f"found zero point {zeros.flat[0]}, expected a code of the type, as ONNX requires"
+            )
         return name, writer.constant(zeros.astype(numpy_type(dtype)), f"{node.name}_zero_point")
     if dtype != torch.int32 or zeros.any():
-        raise FormError("codes", f"ONNX has no codes of {str(dtype).removeprefix('torch.')} with such a zero point")
+        raise FormError("codes", f"ONNX has no {str(dtype).removeprefix('torch.')} codes with these zero points")
     return (name,)
 
 
@@ -153,7 +155,7 @@ def _arguments(node: fx.Node) -> tuple[Any, ...]:
 
 
 def _cast(writer: Writer, name: str, node: object, before: bool) -> str:
-    """Scales are float32, and so is what is quantized: other floats are converted to it, or from it."""
+    """Convert other floats to float32 before quantization, and from it after dequantization: scales are float32."""
     found = value(node)
     if found is None or found.dtype == torch.float32:
         return name
@@ -168,10 +170,10 @@ def _tensor(writer: Writer, node: fx.Node) -> str:
 
 
 def _quantise(writer: Writer, node: fx.Node) -> str:
-    """QuantizeLinear saturates at the ends of the type; a narrower range is cut before, on the reals."""
+    """QuantizeLinear, which saturates at the limits of the type; to a narrower range the reals are clamped first."""
     _, scale, zero_point, low, high, dtype = _arguments(node)
     if dtype not in _CODES:
-        raise FormError("codes", f"QuantizeLinear makes no {str(dtype).removeprefix('torch.')}")
+        raise FormError("codes", f"QuantizeLinear cannot return {str(dtype).removeprefix('torch.')}")
     x = _cast(writer, _tensor(writer, node), node.args[0], before=True)
     kind = torch.iinfo(dtype)
     if (low, high) != (kind.min, kind.max):
@@ -185,7 +187,7 @@ def _quantise(writer: Writer, node: fx.Node) -> str:
 def _quantise_channels(writer: Writer, node: fx.Node) -> str:
     _, scale, zero_point, axis, _, _, dtype = _arguments(node)
     if dtype not in _CODES:
-        raise FormError("codes", f"QuantizeLinear makes no {str(dtype).removeprefix('torch.')}")
+        raise FormError("codes", f"QuantizeLinear cannot return {str(dtype).removeprefix('torch.')}")
     parameters = _parameters(writer, node, scale, zero_point, dtype)
     x = _cast(writer, _tensor(writer, node), node.args[0], before=True)
     return writer.emit("QuantizeLinear", [x, *parameters], node.name, 1, {"axis": axis})[0]

@@ -29,7 +29,7 @@ def _plain(kind: str, *names: str) -> Rule:
 
 
 def _promoted(kind: str, *names: str) -> Rule:
-    """An operator that computes in the type of its result, which torch finds by promotion and ONNX wants stated."""
+    """An operator that computes in the type of its result: torch finds it by promotion, ONNX needs a Cast."""
     return lambda s: s.op(kind, *(_as_result(s, name) for name in names))
 
 
@@ -147,7 +147,7 @@ def _convolution(s: Site) -> str:
 
 
 def _batched(s: Site, rank: int, name: str, apply: Callable[[str], tuple[str, ...]]) -> tuple[str, ...]:
-    """ONNX wants a batch axis: an input without one gets one, and the results lose it."""
+    """ONNX requires a batch axis: it is added to an input without one, and removed from the results."""
     x = s.x(name)
     if len(s.shape(name)) != rank + 1:
         return apply(x)
@@ -156,7 +156,7 @@ def _batched(s: Site, rank: int, name: str, apply: Callable[[str], tuple[str, ..
 
 
 def _batch_norm(s: Site) -> tuple[str, ...]:
-    """A norm with stored statistics; scale and offset must be there in ONNX."""
+    """A norm with stored statistics; ONNX requires scale and offset."""
     channels = s.shape("running_mean")
     scale, offset = (
         s.writer.constant(np.full(channels, default, np.float32)) if s[name] is None else s.x(name)
@@ -230,7 +230,7 @@ def _reduced(kind: str) -> Rule:
 
 
 def _resized(mode: str) -> Rule:
-    """Sizes where they are given, else factors: then coordinates follow the factors, as in torch."""
+    """By sizes if given, else by factors, from which torch then also computes the coordinates."""
 
     def rule(s: Site) -> str:
         aligned = mode == "linear" and s["align_corners"]
@@ -254,7 +254,7 @@ def _cat(s: Site) -> str:
 
 
 def _padded(s: Site) -> str:
-    """torch lists (before, after) from the last dim; ONNX all befores, then all afters. A negative one crops."""
+    """torch lists (before, after) from the last dim; ONNX lists all befores, then all afters. Negative pads crop."""
     pad, shape = list(s["pad"]), s.shape()
     pairs = [(0, 0)] * (len(shape) - len(pad) // 2) + list(zip(pad[-2::-2], pad[-1::-2], strict=True))
     x = s.x()
@@ -284,7 +284,7 @@ def _split(s: Site) -> tuple[str, ...]:
 
 
 def _squeezed(s: Site) -> str:
-    """ONNX refuses to squeeze what is not 1; torch leaves it."""
+    """ONNX refuses to squeeze a size other than 1; torch keeps that dim."""
     shape = s.shape()
     asked = s.given.get("dim", list(range(len(shape))))
     axes = [axis for axis in _list(asked, 1) if shape and shape[axis] == 1]
@@ -431,11 +431,11 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         ),
     }
 )
-"""By the name of the edge operator. What is not here has no form in ONNX (yet)."""
+"""The rules by the name of the edge operator. Operators without a rule have no form in ONNX (yet)."""
 
 
 def written(site: Site, name: str) -> str | tuple[str, ...]:
-    """Write one operator; the names of its results. Raises FormError for one without a form in ONNX."""
+    """Write one operator; returns the names of its results. Raises FormError for one without a form in ONNX."""
     if name not in RULES:
         raise FormError("operator", f"{name} has no form in ONNX here")
     return RULES[name](site)

@@ -30,11 +30,11 @@ TYPES: Mapping[torch.dtype, tuple[int, Any]] = MappingProxyType(
         torch.bool: (TensorProto.BOOL, np.bool_),
     }
 )
-"""The number types that files can have, as ONNX and numpy call them."""
+"""The dtypes that files can have, by their names in ONNX and numpy."""
 
 
 class FormError(ValueError):
-    """Something has no form in the format that is asked for. `code` is short and stable, the message says what."""
+    """A case has no form in the requested format. `code`: a short stable word for the reason."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -53,7 +53,7 @@ def numpy_type(dtype: torch.dtype) -> Any:
 
 def _types(dtype: torch.dtype) -> tuple[int, Any]:
     if dtype not in TYPES:
-        raise FormError("dtype", f"there is no {str(dtype).removeprefix('torch.')} in the files")
+        raise FormError("dtype", f"found {str(dtype).removeprefix('torch.')}, which the files cannot hold")
     return TYPES[dtype]
 
 
@@ -86,7 +86,7 @@ class Writer:
     def emit(
         self, kind: str, inputs: Sequence[str], hint: str, count: int = 1, attributes: Mapping[str, Any] = {}
     ) -> tuple[str, ...]:
-        """Append a node; "" stands for an input that is left out. The names of its results."""
+        """Append a node; returns the names of its results. inputs: "" for an input that is left out."""
         outputs = tuple(self.unique(hint) for _ in range(count))
         self.nodes.append(helper.make_node(kind, list(inputs), list(outputs), **attributes))
         return outputs
@@ -94,7 +94,7 @@ class Writer:
 
 @dataclass(frozen=True)
 class Site:
-    """One operator that is to be written: its fx node, and its arguments by their names in the schema."""
+    """An operator to be written: its fx node, and its arguments by their names in the schema."""
 
     writer: Writer
     node: fx.Node
@@ -104,7 +104,7 @@ class Site:
         return self.given[name]
 
     def x(self, name: str = "self") -> str:
-        """The tensor that an argument stands for; a number becomes a constant of the result's type."""
+        """The name of an argument's tensor; a number becomes a constant of the result's dtype."""
         found = self.given[name]
         return self.tensor(found) if isinstance(found, fx.Node) else self.number(found)
 
@@ -126,7 +126,7 @@ class Site:
     def _value(self, name: str) -> torch.Tensor:
         found = value(self.given[name])
         if found is None:
-            raise FormError("form", f"{self.node.name}: {name} is no tensor")
+            raise FormError("form", f"{self.node.name}: {name}: expected a tensor")
         return found
 
     @property
@@ -134,7 +134,7 @@ class Site:
         """The (first) result without its numbers."""
         found = value(self.node)
         if found is None:
-            raise FormError("form", f"{self.node.name} has no tensor for a result")
+            raise FormError("form", f"{self.node.name}: found a result that is not a tensor")
         return found
 
     def op(self, kind: str, *inputs: str, **attributes: Any) -> str:

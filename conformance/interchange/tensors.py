@@ -18,13 +18,13 @@ from npu_assay.conformance.interchange.onnx_writer import TYPES, Array, numpy_ty
 KINDS = (".pb", ".npy")
 RAW = "raw_data"
 FIELDS = (RAW, "float_data", "int32_data", "string_data", "int64_data", "double_data", "uint64_data")
-"""Where a TensorProto can have its numbers."""
+"""The fields of a TensorProto that can hold its numbers."""
 _BY_NUMBER = {number: dtype for dtype, (number, _) in TYPES.items()}
 _BY_NUMPY = {np.dtype(kind): dtype for dtype, (_, kind) in TYPES.items()}
 
 
 class TensorFileError(ValueError):
-    """A file that holds no tensor that can be judged; the message says what is wrong with it."""
+    """A file without a valid tensor; the message says what is wrong with it."""
 
 
 def tensor_bytes(tensor: Tensor, name: str, kind: str) -> bytes:
@@ -55,7 +55,7 @@ def tensor_from(data: bytes, kind: str) -> Tensor:
         raise TensorFileError(str(error)) from error
     dtype = _BY_NUMPY.get(array.dtype)
     if dtype is None:
-        raise TensorFileError(f"numbers of type {array.dtype}, which no output has")
+        raise TensorFileError(f"found numbers of type {array.dtype}, which no output has")
     return torch.from_numpy(np.array(array, order="C", copy=True))
 
 
@@ -64,11 +64,11 @@ def _from_proto(data: bytes) -> Array:
     try:
         proto.ParseFromString(data)
     except DecodeError as error:
-        raise TensorFileError("not a TensorProto, or cut short") from error
+        raise TensorFileError("not a TensorProto, or truncated") from error
     if proto.data_location != TensorProto.DEFAULT or proto.external_data:
-        raise TensorFileError("its numbers are in another file")
+        raise TensorFileError("its numbers are in another file, expected them in this one")
     if proto.data_type not in _BY_NUMBER:
-        raise TensorFileError(f"numbers of ONNX type {proto.data_type}, which no output has")
+        raise TensorFileError(f"found numbers of ONNX type {proto.data_type}, which no output has")
     _check_once(proto)
     _check_size(proto)
     try:
@@ -78,19 +78,19 @@ def _from_proto(data: bytes) -> Array:
 
 
 def _check_once(proto: TensorProto) -> None:
-    """Numbers in one field only: which of several counts is for a reader to choose."""
+    """Raise TensorFileError for numbers in several fields: readers would choose different ones."""
     found = [field for field in FIELDS if (proto.HasField(field) if field == RAW else len(getattr(proto, field)))]
     if len(found) > 1:
-        raise TensorFileError(f"its numbers are there more than once: {' and '.join(found)}")
+        raise TensorFileError(f"found numbers in several fields: {' and '.join(found)}")
 
 
 def _check_size(proto: TensorProto) -> None:
-    """As many bytes or numbers as the sizes say, before anything is allocated."""
+    """Raise TensorFileError unless there are as many bytes or numbers as the sizes need, before any is allocated."""
     sizes = list(proto.dims)
     if any(size < 0 for size in sizes):
-        raise TensorFileError(f"sizes {sizes}")
+        raise TensorFileError(f"invalid sizes {sizes}")
     listed = max(len(proto.float_data), len(proto.int32_data), len(proto.int64_data), len(proto.double_data))
     width = np.dtype(TYPES[_BY_NUMBER[proto.data_type]][1]).itemsize
     found = len(proto.raw_data) // width if proto.HasField(RAW) else listed
     if found != prod(sizes) or (proto.HasField(RAW) and len(proto.raw_data) % width):
-        raise TensorFileError(f"{found} numbers, but sizes {sizes}: cut short, or not whole")
+        raise TensorFileError(f"found {found} numbers, expected those of sizes {sizes}: truncated")

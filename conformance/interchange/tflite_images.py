@@ -28,7 +28,7 @@ def _image(s: Site, index: int) -> int:
 
 
 def _from_image(s: Site, kind: str, inputs: Sequence[int], shape: Sequence[int], **options: Any) -> None:
-    """An operator with a result in [N, H, W, C], which becomes the site's result."""
+    """Append an operator whose result in [N, H, W, C] becomes the site's result."""
     _to_result(s, s.op(kind, inputs, shape, s.result, **options))
 
 
@@ -41,7 +41,7 @@ def _to_result(s: Site, image: int) -> None:
 
 
 def _padded(s: Site, image: int, padding: tuple[int, int], lowest: bool = False) -> int:
-    """Zeros (the lowest code for maxima) on both ends of height and width."""
+    """The image, padded at both ends of height and width with zeros, or with the lowest code for a max pool."""
     if not any(padding):
         return image
     batch, height, width, channels = s.shape(image)
@@ -79,7 +79,7 @@ def _pool(s: Site, kind: str) -> None:
 
 
 def avg_pool(s: Site) -> None:
-    """AVERAGE_POOL_2D over codes that are padded with zeros before."""
+    """AVERAGE_POOL_2D over codes that were padded with zeros."""
     if s["divisor_override"] is not None:
         raise s.refuse("divisor_override", "AVERAGE_POOL_2D has no divisor")
     if not s["count_include_pad"] and any(_pair(s["padding"])):
@@ -88,7 +88,7 @@ def avg_pool(s: Site) -> None:
 
 
 def max_pool(s: Site) -> None:
-    """MAX_POOL_2D over codes that are padded with the lowest before."""
+    """MAX_POOL_2D over codes that were padded with the lowest code."""
     if _pair(s["dilation"]) != (1, 1):
         raise s.refuse("dilation", "MAX_POOL_2D has no dilation")
     if any(isinstance(user, fx.Node) and user.args[1:] == (1,) for user in s.node.users):
@@ -127,14 +127,14 @@ def convolution(s: Site) -> None:
     """CONV_2D, DEPTHWISE_CONV_2D or TRANSPOSE_CONV; a line is an image of height 1."""
     weights, x = weights_of(s, "weight", "static_weights"), s.x("input")
     if s.known(weights).data is None:
-        raise s.refuse("static_weights", "the weights are no constant")
+        raise s.refuse("static_weights", "the weights are not constant")
     rank = len(s.shape(weights)) - 2
     if rank not in (1, 2):
-        raise s.refuse("spatial_rank", f"{rank} spatial dimensions")
+        raise s.refuse("spatial_rank", f"found {rank} spatial dimensions, expected 1 or 2")
     codes = s.known(weights).codes
     assert codes is not None
     if len(codes.scales) > 1 and codes.axis != int(s["transposed"]):
-        raise s.refuse("static_weights", "scales along another axis than the outputs")
+        raise s.refuse("static_weights", "found scales along another axis than the output channels")
     if rank == 1:
         found = s.known(weights).data
         assert found is not None
@@ -181,7 +181,7 @@ def _direct(
 def _transposed(
     s: Site, image: int, weights: int, stride: tuple[int, int], padding: tuple[int, int], dilation: tuple[int, int]
 ) -> None:
-    """The whole output; what padding takes off is sliced away."""
+    """TRANSPOSE_CONV without padding, then a slice that removes what the padding cuts off."""
     if s["groups"] != 1 or dilation != (1, 1) or any(_pair(s["output_padding"])) or s.fused:
         raise s.refuse("plain_transposed", "TRANSPOSE_CONV has neither groups, dilation nor output padding")
     bias = bias_of(s, s["bias"], image, weights, s.shape(weights)[1])
@@ -197,7 +197,7 @@ def _transposed(
 
 
 def batch_norm(s: Site) -> None:
-    """A norm with stored statistics: one factor and one sum for each channel, on reals."""
+    """A norm with stored statistics: MUL and ADD of one number per channel, in float32."""
     x = s.x("input")
     factors = s.numbers("weight", 1) / np.sqrt(s.numbers("running_var", 1) + s["eps"])
     shifts = s.numbers("bias", 0) - s.numbers("running_mean", 0) * factors
@@ -207,7 +207,7 @@ def batch_norm(s: Site) -> None:
 
 
 def mean(s: Site) -> None:
-    """MEAN, channels last over height and width, as XNNPACK wants it."""
+    """MEAN; over height and width in channels-last order, as XNNPACK requires."""
     x, dims = s.x(), s["dim"]
     rank = len(s.shape(x))
     axes = sorted({dim % rank for dim in ([dims] if isinstance(dims, int) else dims or range(rank))})

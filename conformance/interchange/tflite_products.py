@@ -1,4 +1,4 @@
-"""Matrix products on int8 codes in TFLite, with constant weights and biases as LiteRT's specification has them."""
+"""Linear operators on int8 codes in TFLite, with constant weights and biases as LiteRT's specification requires."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SYMMETRIC = "weight_zero_point"
 
 
 def weights_of(s: Site, name: str, code: str) -> int:
-    """Weights, of which constants must be symmetric. code: the constraint that says so."""
+    """The index of the weights, which must be symmetric if constant. code: the id of that constraint."""
     index = s.x(name)
     known = s.known(index)
     if known.data is not None and known.codes is not None and any(known.codes.zero_points):
@@ -19,7 +19,7 @@ def weights_of(s: Site, name: str, code: str) -> int:
 
 
 def bias_of(s: Site, found: object, x: int, weights: int, count: int) -> int:
-    """An int32 constant whose scale is the product of the others'; zeros where there is none."""
+    """The index of the bias: an int32 constant of scale input scale * weight scale; zeros if there is none."""
     given, codes = s.known(x).codes, s.known(weights).codes
     assert given is not None and codes is not None
     wanted = np.float32(given.scales[0]) * np.asarray(codes.scales, np.float32)
@@ -29,10 +29,10 @@ def bias_of(s: Site, found: object, x: int, weights: int, count: int) -> int:
     known = s.known(s.operand(found))
     fits = known.data is not None and known.dtype == "int32" and known.shape == (count,) and known.codes is not None
     if not fits or known.codes is None or any(known.codes.zero_points):
-        raise s.refuse("static_bias", "the bias is no int32 constant of one number per output")
+        raise s.refuse("static_bias", "the bias is not an int32 constant with one number per output")
     found_scales = np.broadcast_to(np.asarray(known.codes.scales, np.float32), wanted.shape)
     if not np.allclose(found_scales, wanted, rtol=1e-5, atol=0):
-        raise s.refuse("static_bias", "the bias has another scale than the product of the others")
+        raise s.refuse("static_bias", "the scale of the bias is not input scale * weight scale")
     assert known.data is not None
     return s.constant(known.data, made, "int32")
 
@@ -50,7 +50,7 @@ def linear(s: Site) -> None:
 
 
 def addmm(s: Site) -> None:
-    """The product of two matrices and what is added: FULLY_CONNECTED, with mat2 turned."""
+    """self + mat1 @ mat2: FULLY_CONNECTED, with mat2 transposed."""
     for name in ("alpha", "beta"):
         if s[name] != 1:
             raise s.refuse(name, f"FULLY_CONNECTED has no {name}")
@@ -58,10 +58,10 @@ def addmm(s: Site) -> None:
 
 
 def mm(s: Site) -> None:
-    """self @ mat2: FULLY_CONNECTED, with mat2 turned."""
+    """self @ mat2: FULLY_CONNECTED, with mat2 transposed."""
     _fully_connected(s, s.x(), s.permuted(weights_of(s, "mat2", SYMMETRIC), (1, 0)), None)
 
 
 def batched_product(s: Site) -> None:
-    """Products of matrices, batch by batch: BATCH_MATMUL."""
+    """Matrix products per batch: BATCH_MATMUL."""
     s.done("BATCH_MATMUL", s.x(), s.x("mat2"), adjX=False, adjY=False)

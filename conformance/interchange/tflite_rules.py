@@ -1,7 +1,7 @@
 """How each edge operator is written in TFLite, on int8 codes: one small function each.
 
 Tensors keep torch's order of dimensions; around convolutions, pools and resizes, which read channels last, codes are
-transposed. What LiteRT's specification of 8-bit quantization restricts is refused with the constraint's code.
+transposed. What LiteRT's specification of 8-bit quantization restricts is refused with the constraint's id.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ FUSED = {"RELU": RELU, "RELU_N1_TO_1": RELU_N1_TO_1, "RELU6": RELU6}
 
 
 def _unary(kind: str, output: tuple[float, int] | None = None) -> Rule:
-    """output: the only scale and zero point that the result may have."""
+    """A unary operator. output: the only scale and zero point that its result may have."""
 
     def rule(s: Site) -> None:
         if output is not None:
@@ -101,7 +101,7 @@ def _prelu(s: Site) -> None:
     x, slopes = s.x(), s.x("weight")
     codes = s.known(slopes).codes
     if s.known(slopes).data is None or codes is None or any(codes.zero_points):
-        raise s.refuse("static_weights", "the slopes are no constant with zero point 0")
+        raise s.refuse("static_weights", "the slopes are not a constant with zero point 0")
     rank = len(s.shape(x))
     if rank > 2:
         data = s.known(slopes).data
@@ -120,7 +120,7 @@ def _softmax(s: Site) -> None:
     rank = len(s.shape(x))
     dim = s["dim"] % max(rank, 1)
     if rank and s.shape(x)[dim] > LONGEST:
-        raise s.refuse("max_channels", f"a row of {s.shape(x)[dim]}")
+        raise s.refuse("max_channels", f"found a row of {s.shape(x)[dim]} numbers")
     if rank == 0 or dim == rank - 1:
         s.done("SOFTMAX", x, beta=1.0)
         return
@@ -134,7 +134,7 @@ def _softmax(s: Site) -> None:
 
 
 def _cat(s: Site) -> None:
-    """What has other parameters than the result is quantized to them first, as a converter does."""
+    """Inputs with another scale or zero point than the result are requantized first, as converters do."""
     alike, wanted = list[int](), s.known(s.result).codes
     for x in (s.operand(x) for x in s["tensors"]):
         same = s.known(x).codes == wanted
@@ -215,4 +215,4 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "dim_order_ops._clone_dim_order.default": _view,
     }
 )
-"""By the name of the edge operator. What is not here has no int8 form in TFLite here."""
+"""The rules by the name of the edge operator. Operators without a rule have no int8 form in TFLite here."""

@@ -22,9 +22,9 @@ VERSIONS: Mapping[str, int] = {
     **dict.fromkeys(("CONV_2D", "DEPTHWISE_CONV_2D", "RESIZE_BILINEAR", "TRANSPOSE_CONV"), 3),
     **dict.fromkeys(("FULLY_CONNECTED",), 4),
 }
-"""The version of an operator that has int8, where it is not 2."""
+"""The first version of an operator that takes int8, if that is not 2."""
 HIGH_RANK: Mapping[str, int] = {"TRANSPOSE": 6, "SLICE": 5, "PAD": 4, "PADV2": 4}
-"""The version for tensors of more than 4 dimensions."""
+"""The first version of an operator that takes tensors of more than 4 dimensions."""
 OPTIONS: Mapping[str, str] = {
     "CONV_2D": "Conv2DOptions",
     "DEPTHWISE_CONV_2D": "DepthwiseConv2DOptions",
@@ -44,7 +44,7 @@ OPTIONS: Mapping[str, str] = {
     "LEAKY_RELU": "LeakyReluOptions",
     "BATCH_MATMUL": "BatchMatMulOptions",
 }
-"""The options table of each operator that has one which must be there."""
+"""The options table of each operator that must have one."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Tensor:
 
 @dataclass
 class Writer:
-    """Tensors and operators so far. `places` has the tensor of what is dequantized, `constants` the program's own."""
+    """Tensors and operators so far. places: the tensors of dequantize nodes. constants: those of the program."""
 
     tensors: list[Tensor] = field(default_factory=list)
     operators: list[tuple[str, list[int], list[int], dict[str, Any]]] = field(default_factory=list)
@@ -86,7 +86,7 @@ class Writer:
         return self.tensor(Tensor(data.shape, "int32", None, data))
 
     def emit(self, kind: str, inputs: Sequence[int], output: int, **options: Any) -> int:
-        """Append an operator with one result, whose index comes back."""
+        """Append an operator with one result; returns the index of the result."""
         self.operators.append((kind, list(inputs), [output], options))
         return output
 
@@ -151,9 +151,9 @@ def _operator_code(schema: Any, kind: str, version: int) -> Any:
 
 @dataclass(frozen=True)
 class Site:
-    """One operator that is to be written: its fx node, its arguments by name, and the tensor of its result.
+    """An operator to be written: its fx node, its arguments by name, and the tensor of its result.
 
-    fused: the activation that stands between it and its quantize node, as TFLite numbers it.
+    fused: TFLite's number of the activation between it and its quantize node, 0 for none.
     """
 
     writer: Writer
@@ -176,7 +176,7 @@ class Site:
         return self.writer.places[found]
 
     def known(self, index: int) -> Tensor:
-        """What is known of a tensor."""
+        """A tensor's description."""
         return self.writer.tensors[index]
 
     def shape(self, index: int) -> tuple[int, ...]:
@@ -194,10 +194,10 @@ class Site:
         return () if found is None else tuple(int(size) for size in found.shape)
 
     def kept(self, name: str = "self") -> int:
-        """An argument that the result must share its scale and zero point with."""
+        """The tensor of an argument. Raises FormError unless the result has its scale and zero point."""
         index = self.x(name)
         if self.known(index).codes != self.known(self.result).codes:
-            raise self.refuse("same_qparams", "input and output have other scales or zero points")
+            raise self.refuse("same_qparams", "input and output have different scales or zero points")
         return index
 
     def real(self, kind: str, *inputs: int) -> int:
@@ -206,12 +206,12 @@ class Site:
         return self.writer.emit(kind, inputs, made)
 
     def numbers(self, name: str, default: float) -> Array:
-        """An argument that is a constant of reals, or a number in its place where it is left out."""
+        """The numbers of an argument that is a float constant, or `default` if it is left out."""
         found = self.given[name]
         if found is None:
             return np.asarray(default, np.float64)
         if found not in self.writer.constants:
-            raise self.refuse("static_weights", f"{name} is no constant")
+            raise self.refuse("static_weights", f"{name} is not a constant")
         return numbers(self.writer.constants[found]).astype(np.float64)
 
     def op(self, kind: str, inputs: Sequence[int], shape: Sequence[int], like: int, **options: Any) -> int:
@@ -224,7 +224,7 @@ class Site:
         self.writer.emit(kind, inputs, self.result, **options)
 
     def permuted(self, index: int, axes: Sequence[int], output: int | None = None) -> int:
-        """A tensor with its axes in another order, moved here where it is a constant."""
+        """A tensor with permuted axes; a constant is permuted here."""
         known = self.known(index)
         shape = tuple(known.shape[axis] for axis in axes)
         if known.data is not None and output is None:
@@ -249,7 +249,7 @@ class Site:
         return self.writer.tensor(Tensor(data.shape, dtype, codes, data))
 
     def refuse(self, code: str, message: str) -> FormError:
-        """The error for what TFLite has no form for."""
+        """The error for arguments that have no form in TFLite."""
         return FormError(code, f"{self.node.target}: {message}")
 
 

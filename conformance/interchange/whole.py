@@ -1,4 +1,4 @@
-"""A partitioner that gives a whole program to a backend, as far as it can be given away."""
+"""A partitioner that delegates a whole program to a backend, as one partition."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ TAG = "whole"
 
 
 class Whole(Partitioner):
-    """One partition of everything but the conversions at the model's own inputs and outputs, or none at all.
+    """Tags one partition of everything between the model's inputs and outputs, or nothing.
 
-    spec: what the partition is for. allowed: asked about the program before it is tagged; False leaves it as it is.
+    spec: of the partition. allowed: called with the program before it is tagged; False leaves it untagged.
     """
 
     def __init__(self, spec: DelegationSpec, allowed: Callable[[ExportedProgram], bool] = lambda _: True) -> None:
@@ -28,7 +28,7 @@ class Whole(Partitioner):
         self.allowed = allowed
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
-        """Tag the program, unless nothing in it can be given away or it is not allowed."""
+        """Tag the program, unless it has no inner nodes or `allowed` returns False."""
         inside = inner_nodes(exported_program)
         if not inside or not self.allowed(exported_program):
             return PartitionResult(exported_program, {})

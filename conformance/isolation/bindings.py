@@ -1,7 +1,7 @@
-"""What names of Python, torch, numpy and this suite stand for, which a case must leave as it was.
+"""Finds attributes of Python, torch, numpy and this suite that a case replaced and did not restore.
 
 A patched function stays for later cases in the same process, and for their goldens. This finds patches that were
-forgotten, not those that hide: code that was exchanged within a function, or what native code does, is not seen.
+forgotten, not those that hide: a changed code object of a function, or what native code does, is not seen.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _set, _delete, _zip, _len, _isinstance = setattr, delattr, zip, len, isinstance 
 
 @dataclass
 class Place:
-    """A module or class, its name, and the names in it with what each stood for."""
+    """A module or class, its name, its namespace, and the values in it as they were before."""
 
     owner: Any
     name: str
@@ -35,10 +35,10 @@ class Place:
     before: dict[str, Any]
 
     def changes(self) -> list[str]:
-        """The names that stand for something else, or for nothing; they are put back.
+        """The names whose value was replaced or deleted; the old values are put back.
 
-        New names are none of them, as importing adds some, but for those that hide an inherited one. Nor is a module
-        that its own import put in place of something, nor what torch itself sets with a setting of `State`.
+        New names do not count, as imports add some, unless they hide an inherited attribute. Neither do a submodule
+        that an import put in place of something, and attributes that torch sets with a setting of `State`.
         """
         found = []
         for name in self._hiding():
@@ -55,7 +55,7 @@ class Place:
         return found
 
     def _hiding(self) -> list[str]:
-        """New attributes of a class in place of those of its bases."""
+        """New attributes of a class that hide those of its bases."""
         bases = self.owner.__mro__[1:-1] if _isinstance(self.owner, type) else ()
         return [
             name for name in self.names if name not in self.before and [base for base in bases if name in base.__dict__]
@@ -68,21 +68,21 @@ _SET_BY_TORCH = ("torch.Storage",)  # by torch.set_default_dtype, and put back b
 
 @dataclass
 class Bindings:
-    """The places, and all that was in each: comparing lists of the same objects takes 0.15 ms."""
+    """All places with the values in each; comparing unchanged lists takes 0.15 ms."""
 
     places: list[Place]
     values: list[list[Any]]
 
     @classmethod
     def now(cls) -> Bindings:
-        """As they are."""
+        """The bindings as they are now."""
         owners = [*_LIBRARIES, *_suite()]
         names = [vars(owner) for _, owner in owners]
         places = [Place(owner, name, each, {**each}) for (name, owner), each in zip(owners, names, strict=True)]
         return cls(places, [[*each.values()] for each in names])
 
     def changes(self) -> list[str]:
-        """What is different, in words; it is put back."""
+        """The changed names, in words; the old values are put back."""
         now = [[*place.names.values()] for place in self.places]
         if _equal(now, self.values):
             return []

@@ -1,4 +1,4 @@
-"""A process beside a runner that never compiles: it shows that a blob alone, not what its compiler left, runs.
+"""A process that runs blobs and never compiles: it shows that a blob runs without what its compiler left in memory.
 
 It is forked before the runner's first program, loads a blob when the judge asks it to, and runs it on the inputs that
 come with it. Its answer is a digest of the outputs: the judge has those of the runner to compare.
@@ -26,7 +26,7 @@ DIGEST, REFUSED = "digest", "refused"
 
 @dataclass
 class CleanProcess:
-    """The judge's end. `dead`: it answers no more, and another can only be forked with another runner."""
+    """The judge's end of the connection. `dead`: it no longer answers; only a new runner comes with a new one."""
 
     _socket: socket.socket
     dead: bool = False
@@ -36,7 +36,7 @@ class CleanProcess:
         self._lines = self._socket.makefile("r", encoding="utf-8", newline="\n")
 
     def run(self, handed: Handed) -> tuple[str, str | None]:
-        """The digest of the outputs, or an empty one and what became of it instead."""
+        """The digest of the outputs and None, or "" and what went wrong."""
         job = {
             "blob": _text(handed.blob),
             "specs": [[key, _text(value)] for key, value in handed.specs],
@@ -58,7 +58,7 @@ LONGEST = 2**20  # characters of an answer
 
 
 def start(runtime: Runtime, judge: socket.socket) -> int:
-    """Fork one that answers the judge; its process id."""
+    """Fork a clean process that answers the judge; returns its process id."""
 
     def action() -> None:
         die_with_parent()

@@ -1,7 +1,7 @@
-"""Work on files that nobody vouches for, in a process of its own: whatever happens there is one UsageError here.
+"""Works on untrusted files in a process of its own: any crash, error or exceeded limit there is a UsageError here.
 
-The process has no terminal and no files of its parent's but a pipe, on which it says that it is ready, and then its
-answer. What it answers is bytes, which the parent has to check as it would a file's.
+The process has no terminal and none of its parent's open files except a pipe. On that it says that it is ready, then it
+sends its answer: bytes, which are as untrusted as the file.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from npu_assay.conformance.isolation.limits import (
 
 Work = Callable[[], bytes]
 Prepare = Callable[[], Work]
-"""Loads what the work needs, before memory is limited and time counts, and touches no file of a stranger's."""
+"""Loads what the work needs, before the limits of time and memory begin; it must not open an untrusted file."""
 
 READY, ANSWER, REFUSED, FAILED = b"R", b"A", b"E", b"F"
 PREPARING = 600.0  # seconds, for loading what the user has installed
@@ -43,9 +43,9 @@ class _Failure(Exception):
 
 
 def confined(prepare: Prepare, limits: Limits, what: str) -> bytes:
-    """What the work returns, in a process that ends when it takes more time or memory than the limits.
+    """The bytes that the work returns, from a process that is ended when it exceeds the limits.
 
-    Both are for the work, not for preparing it. `what` begins the errors, as `model.pte`.
+    The limits hold for the work, not for `prepare`. what: the beginning of errors, such as `model.pte`.
     Raises UsageError for what the work raises, and when the process ends or is ended without an answer.
     """
     reading, writing = os.pipe()
@@ -83,7 +83,7 @@ def _answer(process: int, reading: int, limits: Limits) -> bytes:
 
 
 def _read(process: int, reading: int, size: int | None, limits: Limits, bound: int | None) -> bytes:
-    """So many bytes, or all until the pipe closes; time begins now. `bound`: most bytes that the process may use."""
+    """`size` bytes, or all until the pipe closes (None). The time limit starts now. bound: most bytes of memory."""
     pieces, length, end_of_time = list[bytes](), 0, time.monotonic() + limits.seconds
     while size is None or length < size:
         left = end_of_time - time.monotonic()
@@ -110,7 +110,7 @@ def _shortened(text: str) -> str:
 
 
 def _ended(process: int) -> str:
-    """What became of a process that closed its pipe without an answer."""
+    """How a process ended that closed its pipe without an answer, in words."""
     for _ in range(20):  # it may close the pipe a little before it ends
         found, status = os.waitpid(process, os.WNOHANG)
         if found:
@@ -147,7 +147,7 @@ def _serve(prepare: Prepare, limits: Limits, writing: int) -> None:
 
 
 def _leave(writing: int) -> None:
-    """Leave the terminal and all files of the parent's, but for the pipe; write no core file; use one thread."""
+    """Detach from the terminal and close all the parent's files except the pipe; write no core file; use one thread."""
     os.setsid()
     die_with_parent()
     faulthandler.disable()

@@ -1,4 +1,4 @@
-"""A copy of this process that does one thing and ends."""
+"""Forks this process for one action."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import suppress
 
 
 def fork(action: Callable[[], object]) -> int:
-    """Run an action in a copy of this process, which ends with it; returns the copy's process id."""
+    """Run an action in a fork of this process, which then ends; returns the fork's process id."""
     with warnings.catch_warnings():  # Python 3.12 warns when there are threads; the copy uses nothing of theirs
         warnings.simplefilter("ignore", DeprecationWarning)
         process = os.fork()
@@ -24,7 +24,7 @@ def fork(action: Callable[[], object]) -> int:
 
 
 def close_files(but: Collection[int]) -> None:
-    """Close the files that a copy has of the process it was made of, but standard ones and some more."""
+    """Close all files that a fork inherited, except stdin, stdout, stderr and those of `but`."""
     try:
         numbers = [int(name) for name in os.listdir("/proc/self/fd")]
     except OSError:  # where the system does not tell, every number is tried

@@ -48,7 +48,7 @@ class Subject:
 
 
 def serve(end: socket.socket, subject: Subject) -> None:
-    """Be the forkserver, for who has the other end."""
+    """Run the forkserver until the other end of the connection closes."""
     _Forkserver(Wire(end), subject).serve()
 
 
@@ -59,7 +59,7 @@ class _Forkserver:
     process: int = field(default_factory=os.getpid)
 
     def serve(self) -> None:
-        """Load, say so, then fork runners until the run closes the connection."""
+        """Load the backend, report that, then fork runners until the run closes the connection."""
         os.setsid()
         adopt_orphans()
         faulthandler.disable()  # how a process died is in the report; where, only a debugger shows in the same words
@@ -84,7 +84,7 @@ class _Forkserver:
         return runner.Work(load_backend(self.subject.backend), self.subject.limits)
 
     def _about(self) -> About:
-        """Loads the backend. A copy of this process that it forks, and that comes back, ends here."""
+        """Load the backend. A fork of this process that the backend made, and that returns here, is ended."""
         try:
             return about(self.subject.backend, self.subject.tools)
         finally:
@@ -147,7 +147,7 @@ class _Forkserver:
 
 
 def _silence() -> None:
-    """What a backend prints while it is imported is nobody's; a terminal is not its to read."""
+    """Discard what the backend prints while it is imported, and give it no terminal to read."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for number in range(3):
         os.dup2(nothing, number)
@@ -155,7 +155,7 @@ def _silence() -> None:
 
 
 def files() -> list[int]:
-    """Files without a name for a runner: its stage, its stdout and its stderr. Raises OSError, and then opens none."""
+    """Unnamed files for a runner's stage, stdout and stderr. Raises OSError, and then leaves none open."""
     opened = list[int]()
     try:
         for name in ("stage", "stdout", "stderr"):

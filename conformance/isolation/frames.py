@@ -1,4 +1,4 @@
-"""Messages of bytes over a socket: eight bytes of length, then so many."""
+"""Messages of bytes over a socket: eight bytes with the length, then the message."""
 
 from __future__ import annotations
 
@@ -6,35 +6,35 @@ import socket
 from contextlib import suppress
 
 GOOD, LAST = "+", "-"
-"""Begin an answer, or a result: the runner goes on, or is in a state that no other program should start from."""
+"""The first byte of an answer or result: the runner goes on, or its state is spoiled and it must be replaced."""
 STAGE = 64  # bytes of the file that hold the name of the stage
 SIZE = 8
 LONGEST = 2**29  # bytes of a message before it is taken for noise: a program's outputs are far smaller
 
 
 class FrameError(ValueError):
-    """What came is no message."""
+    """The bytes that arrived are not a message."""
 
 
 def send(end: socket.socket, message: bytes) -> None:
-    """Send one; nothing happens when nobody is left to read it."""
+    """Send a message; if the other end is closed, it is dropped."""
     with suppress(OSError):
         end.sendall(len(message).to_bytes(SIZE, "big") + message)  # in one piece: who waits for it wakes once
 
 
 def receive(end: socket.socket) -> bytes | None:
-    """Wait for one; None when there will be no more. Raises FrameError for one that is too long."""
+    """Wait for a message; None when the other end is closed. Raises FrameError for one that is too long."""
     size = exactly(end, SIZE)
     if size is None:
         return None
     length = int.from_bytes(size, "big")
     if length > LONGEST:
-        raise FrameError(f"a message of {length} bytes")
+        raise FrameError(f"found a message of {length} bytes, expected at most {LONGEST}")
     return exactly(end, length)
 
 
 def exactly(end: socket.socket, count: int) -> bytes | None:
-    """Wait for so many bytes; None when they do not come."""
+    """Wait for `count` bytes; None if the other end closes before."""
     pieces = bytearray()
     while len(pieces) < count:
         try:

@@ -1,4 +1,4 @@
-"""What importing a backend must leave as it was."""
+"""Refuses backends whose import changes settings of the process."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from npu_assay.conformance.isolation.state import State
 
 @contextmanager
 def unchanged(spec: str) -> Iterator[None]:
-    """Import a backend in the body.
+    """Check the import of a backend, which the body does.
 
-    Raises BackendSpecError when that changes a setting that bears on numbers: it would be one of all goldens, too, and
-    of every other backend in the process. What else an import changes is the state that cases start from.
+    Raises BackendSpecError if it changes a setting that affects numbers: that would affect all goldens and every other
+    backend in the process. Cases start from any other state that the import leaves.
     """
     before = State.now()
     yield
     changes = before.changes(numeric=True)
     if changes:
         raise BackendSpecError(
-            f"backend {spec!r}: importing it changes settings that bear on numbers, and must not: {'; '.join(changes)}"
+            f"backend {spec!r}: importing it must not change settings that affect numbers: {'; '.join(changes)}"
         )

@@ -33,7 +33,7 @@ from npu_assay.conformance.run.question import Question
 from npu_assay.conformance.table import Table
 
 NOISE = "?"
-"""A line instead of a result: what came from the runner is no answer."""
+"""A line in place of a result: what the runner sent is not an answer."""
 JUDGING = "judge"
 
 
@@ -41,8 +41,8 @@ JUDGING = "judge"
 class Bench:
     """What every judge knows: the table, its cases by name, the blob checks that are asked for.
 
-    partners: see `one_case.partners`. agreed: the cases on which the second golden need not be asked again. level: how
-    far to look (`record.levels`).
+    partners: see `one_case.partners`. agreed: the cases for which the second golden need not be computed again.
+    level: of the run, see `record.levels`.
     """
 
     table: Table
@@ -54,7 +54,7 @@ class Bench:
 
 
 class _RunnerEndedError(Exception):
-    """There is nobody to ask."""
+    """The runner has ended, so it cannot be asked."""
 
 
 def serve(orders: socket.socket, runner: socket.socket, clean: socket.socket, stage: int, bench: Bench) -> None:

@@ -1,7 +1,6 @@
-"""A process above the forkserver that runs nothing of the backend: it ends whatever the forkserver leaves.
+"""The parent process of the forkserver, which never loads the backend: it ends all processes that the backend leaves.
 
-Daemons of a backend would outlive a forkserver that was killed, and a forkserver that was stopped would outlive
-the run.
+Without it, daemons of a backend would outlive a killed forkserver, and a stopped forkserver would outlive the run.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ LOOK = 0.2  # seconds between two looks at the forkserver where the system does 
 
 
 def keep(action: Callable[[], object], watched: int) -> None:
-    """Do something in a kept process, until it ends or what was written to or closed at the other end of `watched` is.
+    """Run an action in a child process until that ends, or until `watched` becomes readable or its other end closes.
 
-    This process then ends as the kept one ended, when nothing is left of it.
+    Then all descendants are ended, and this process ends with the child's signal or exit code.
     """
     os.setsid()
     adopt_orphans()
@@ -37,7 +36,7 @@ def keep(action: Callable[[], object], watched: int) -> None:
 
 
 def _kept_until(process: int, watched: int) -> int:
-    """Wait for the process, or for the end of who has the other end of the pipe; then end all. Its exit code."""
+    """Wait for the process or for the other end of `watched`, then end all descendants; returns the exit code."""
     files = [watched]
     if sys.platform == "linux":
         files.append(os.pidfd_open(process))
@@ -57,7 +56,7 @@ def _kept_until(process: int, watched: int) -> int:
 
 
 def _end_like(code: int) -> None:
-    """End by the same signal, or with the same exit code."""
+    """End this process by the same signal, or with the same exit code."""
     if code < 0:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         if -code not in (signal.SIGKILL, signal.SIGSTOP):

@@ -1,4 +1,4 @@
-"""What a case leaves running: processes and threads."""
+"""Processes and threads that a case leaves running."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PATIENCE = 10.0  # seconds for processes that were killed
 
 
 def children() -> frozenset[int]:
-    """The running child processes of this one; those that ended, but were not waited for, do not count."""
+    """The running child processes of this one, without zombies."""
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
@@ -30,9 +30,9 @@ _TASKS = "/proc/self/task"
 
 
 def end_children(but: Set[int] = frozenset()) -> None:
-    """Kill the child processes of this one but for some, and whatever those leave behind, until none is left.
+    """Kill the child processes of this one except `but`, and the orphans that they leave, until none is left.
 
-    Where orphans come to this process, that is everything below it. What the system does not let end is left.
+    If this process adopts orphans, that ends all its descendants. A process that the system cannot end is left.
     """
     deadline = time.monotonic() + PATIENCE
     while (found := children() - but) and time.monotonic() < deadline:
@@ -43,7 +43,7 @@ def end_children(but: Set[int] = frozenset()) -> None:
 
 
 def _is_child(process: int) -> bool:
-    """Whether it still has to be waited for; it is no more when it has ended."""
+    """Whether the process is a running child of this one; one that has ended is reaped."""
     try:
         return os.waitpid(process, os.WNOHANG)[0] == 0
     except ChildProcessError:
@@ -51,7 +51,7 @@ def _is_child(process: int) -> bool:
 
 
 def running() -> list[tuple[int, int]]:
-    """Processes and their parents. Without /proc there are none."""
+    """All processes as (process id, parent's id); empty without /proc."""
     try:
         names = os.listdir("/proc")
     except OSError:
@@ -61,7 +61,7 @@ def running() -> list[tuple[int, int]]:
 
 
 def _parent(process: int) -> int | None:
-    """The parent of a process; None of one that has ended."""
+    """The parent of a process; None if it has ended."""
     try:
         state, parent = _read(f"/proc/{process}/stat").rpartition(b")")[2].split()[:2]
     except (OSError, ValueError):  # it has just been waited for
@@ -70,7 +70,7 @@ def _parent(process: int) -> int | None:
 
 
 def _read(path: str) -> bytes:
-    """What one of the system's small files says: opened as text, each would take ten times as long."""
+    """The content of a small file in /proc, read as bytes: reading it as text takes ten times as long."""
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return os.read(file, 2**16)
@@ -84,7 +84,7 @@ def threads() -> frozenset[int]:
 
 
 def left(now: Callable[[], frozenset[int]], before: frozenset[int], allowed: int = 0) -> frozenset[int]:
-    """What is there now, was not before, and stays; none when it is no more than `allowed`."""
+    """New ids that outlive the grace period; empty if there are at most `allowed`."""
     deadline = time.monotonic() + GRACE
     while len(found := now() - before) > allowed:
         if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""How long a case may take and how much memory it may add, and the system calls that see to it."""
+"""The limits of time and memory for a case, and the system calls that enforce them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _REFUSED = ("can't allocate memory", "not enough memory", "bad_alloc", "Cannot a
 
 @dataclass(frozen=True)
 class Limits:
-    """Of one case. seconds: of the clock on the wall. mebibytes: memory that it may take beyond what is loaded."""
+    """The limits of one case. seconds: of wall-clock time. mebibytes: memory beyond that of the loaded backend."""
 
     seconds: float = SECONDS
     mebibytes: int = MEBIBYTES
@@ -39,14 +39,14 @@ LIMITS = Limits()
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an exception says that memory was refused."""
+    """Whether an exception says that memory could not be allocated."""
     return isinstance(error, MemoryError) or any(text in str(error) for text in _REFUSED)
 
 
 def limit_memory(mebibytes: int) -> None:
-    """Refuse this process private memory beyond what it has now and so much more. Does nothing but on Linux.
+    """Limit this process's private memory to what it has now and `mebibytes` more; only on Linux.
 
-    Not address space: libraries map much of that and never touch it.
+    The address space is not limited: libraries map much of it and never touch it.
     """
     if LINUX:
         _, hard = resource.getrlimit(resource.RLIMIT_DATA)
@@ -55,7 +55,7 @@ def limit_memory(mebibytes: int) -> None:
 
 
 def resident(process: int) -> int:
-    """Memory in use by a process, in bytes; 0 where that is not known."""
+    """Resident memory of a process in bytes; 0 if that is not known."""
     return _pages(str(process), 1) * resource.getpagesize() if LINUX else 0
 
 
@@ -68,7 +68,7 @@ def _pages(process: str, column: int) -> int:
 
 
 def is_stopped(process: int) -> bool:
-    """Whether a process was stopped by a signal; False where that is not known."""
+    """Whether a process was stopped by a signal; False if that is not known."""
     try:
         with open(f"/proc/{process}/stat", "rb", buffering=0) as file:
             return file.read(400).rpartition(b")")[2].split()[:1] in ([b"T"], [b"t"])
@@ -77,12 +77,12 @@ def is_stopped(process: int) -> bool:
 
 
 def die_with_parent() -> None:
-    """End this process with the one that forked it, where the system can do that."""
+    """Have this process killed when its parent ends, where the system supports that."""
     _control(_DIE_WITH_PARENT, signal.SIGKILL)
 
 
 def adopt_orphans() -> None:
-    """Become the parent of descendants that lose theirs, where the system can do that."""
+    """Become the parent of descendants whose parent ends, where the system supports that."""
     _control(_ADOPT_ORPHANS, 1)
 
 

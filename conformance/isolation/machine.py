@@ -1,7 +1,7 @@
-"""A child process that runs what may crash: a death there is an error here, and the next job gets a new child.
+"""Runs jobs that may crash in a child process: if it dies, that is an error here, and the next job gets a new child.
 
-The child talks over a socket of its own. What it prints, native code included, goes to a file, whose end explains
-an error.
+The child answers over a socket. What it prints, native code included, goes to a file; the last lines are added to the
+message of an error.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Machine:
         self._wire = Connection(ours.detach())
 
     def _answer(self, timeout: float, job: object = None) -> Any:
-        """What the child says, to a job if there is one."""
+        """The child's next message, after it was sent the job, if there is one."""
         assert self._child is not None
         try:
             if job is not None:
@@ -127,7 +127,7 @@ def _answer(run: Any, blob: bytes, inputs: Sequence[Packed], printed: IO[bytes])
 
 
 def explained(message: str, printed: IO[bytes]) -> str:
-    """A message with what was printed last, without times, places and addresses."""
+    """A message with the lines that were printed last, without times, places in source files and addresses."""
     printed.seek(0)
     lines = printed.read(_PRINTED).decode("utf-8", "replace").splitlines()
     said = [text for line in lines if (text := _ADDRESS.sub("0x...", _STAMP.sub("", line)).strip())]

@@ -1,8 +1,8 @@
-"""The process that nurseries are forked from: it has loaded torch and what answers questions, and nothing else.
+"""The process from which forkservers are forked: it has loaded torch and the code of runners, and nothing else.
 
-A forkserver that was forked from the run would have the run's memory: tables, cases, goldens. So this process is made
-before any of these is loaded, or started anew, once for each process that runs cases, and ends with it. It forks a
-forkserver, with its keeper, for each request.
+A forkserver that was forked from the run would have the run's memory: tables, cases, goldens. So each process that runs
+cases forks this process before it loads any of these, or starts it anew. It forks a keeper with its forkserver for each
+request, and ends with the process that made it.
 """
 
 from __future__ import annotations
@@ -63,14 +63,14 @@ JUDGES = tuple(f"npu_assay.conformance.{name}" for name in ("cases", "judge", "r
 
 @dataclass
 class _Origin:
-    """The process as the run sees it. used: whether it was ever asked for something."""
+    """The process as the run sees it. used: whether it was ever asked for a forkserver."""
 
     process: int
     end: socket.socket
     used: bool = False
 
     def lives(self) -> bool:
-        """Whether it still runs."""
+        """Whether the process still runs."""
         if self.process and os.waitpid(self.process, os.WNOHANG)[0]:
             self.process = 0
         return bool(self.process)
@@ -80,10 +80,10 @@ _STARTED: dict[int, _Origin] = {}  # by the process that started it
 
 
 def warm() -> None:
-    """Start the process, if it is not there.
+    """Start the process, unless it runs.
 
-    It is a copy of this one as long as nothing that judges is loaded here: torch is then loaded once for both. Later it
-    is started anew.
+    It is a fork of this process as long as nothing that judges is loaded here, so torch is loaded once for both. Later
+    it is a new interpreter.
     """
     if _running() is None:
         ours, theirs = socket.socketpair()
@@ -98,7 +98,7 @@ def _is_clean() -> bool:
 
 
 def _as_it_is(ours: socket.socket, theirs: socket.socket) -> Callable[[], None]:
-    """What the copy does, with what is loaded. No collection of garbage looks at that again, in either process."""
+    """The action of a fork that keeps the loaded modules. No collection of garbage looks at that again, in either process."""
     with many_records():
         from npu_assay.conformance.isolation import forkserver  # noqa: F401  (before the copy is made)
     gc.freeze()
@@ -111,7 +111,7 @@ def _as_it_is(ours: socket.socket, theirs: socket.socket) -> Callable[[], None]:
 
 
 def _anew(ours: socket.socket, theirs: socket.socket) -> Callable[[], None]:
-    """What the copy does to forget all that is loaded."""
+    """The action of a fork that starts a new interpreter."""
     path = os.pathsep.join(entry for entry in sys.path if entry)
     program = [sys.executable, "-P", "-m", "npu_assay.conformance.isolation.origin", str(theirs.fileno())]
 
@@ -124,7 +124,7 @@ def _anew(ours: socket.socket, theirs: socket.socket) -> Callable[[], None]:
 
 
 def _leave(ours: socket.socket, theirs: socket.socket) -> None:
-    """The terminal, and the files of the run."""
+    """Detach from the terminal and close the files of the run."""
     ours.close()
     os.setsid()
     nothing = os.open(os.devnull, os.O_RDWR)
@@ -135,7 +135,7 @@ def _leave(ours: socket.socket, theirs: socket.socket) -> None:
 
 @atexit.register
 def _end() -> None:
-    """Let the process of this one end; one that is still loading, and was never used, need not come to its end."""
+    """End the process that this one started; one that was never used and is still loading is killed."""
     origin = _STARTED.pop(os.getpid(), None)
     if origin is None:
         return
@@ -147,7 +147,7 @@ def _end() -> None:
 
 
 def _end_all() -> None:
-    """End the process, stopped or not, and all that came of it."""
+    """End the process, even if it is stopped, and all its descendants."""
     origin = _STARTED.get(os.getpid())
     for process in reversed(tree(origin.process)) if origin is not None and origin.process else ():
         end(process)
@@ -211,7 +211,7 @@ def main(number: int) -> None:
 
 
 def _reap(flags: int) -> None:
-    """Wait for those in between, so that their processor time counts as the run's."""
+    """Reap the processes between the run and its keepers, so that their processor time counts as the run's."""
     with suppress(ChildProcessError):
         while os.waitpid(-1, flags)[0]:
             continue
@@ -237,7 +237,7 @@ def _between(request: dict[str, Any], files: list[int], serve: Callable[[socket.
 
 
 def _subject(request: dict[str, Any]) -> Any:
-    """What the forkserver is for, in the run's folder, environment and path."""
+    """The forkserver's subject, after taking over the run's folder, environment and path."""
     from npu_assay.conformance.isolation.forkserver import Subject
 
     sys.path[:] = request["path"]

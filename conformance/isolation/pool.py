@@ -1,4 +1,4 @@
-"""Gives cases to runners, one runner per core, and turns silence, death and greed into results."""
+"""Gives cases to runners, one per core, and turns timeouts, crashes and excess memory into results."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ LOADING = 600.0  # seconds that a backend may take to load
 
 @dataclass
 class Task:
-    """A case to run. `fault`: how its first process ended, when that had run other cases before."""
+    """A case to run. fault: how its first process ended, if that had run other cases before; else None."""
 
     name: str
     fault: tuple[str, str] | None = None
@@ -50,7 +50,7 @@ class Task:
 
 @dataclass
 class Worker:
-    """A runner and its judge as the run sees them. given: their cases, the first of which is running since `since`.
+    """A runner and its judge as the run sees them. given: their cases; the first has been running since `since`.
 
     process, judge: their ids, 0 before the forkserver has told the runner's.
     """
@@ -77,13 +77,14 @@ class Worker:
 
     @property
     def stage(self) -> str:
-        """What the running case is at."""
+        """The stage of the running case."""
         return os.pread(self.files[0], STAGE, 0).decode("utf-8", "replace").strip(" \0") or "start"
 
     def takes_more(self, limit: int) -> bool:
-        """Whether it takes more bytes than this beyond what was loaded: by itself, or every LOOK seconds with all else.
+        """Whether it uses more bytes than `limit` beyond what was loaded.
 
-        All else is what it started, files in memory and what it printed there.
+        The runner's own memory is looked at each time; every LOOK seconds also its child processes, its files in memory
+        and what it printed.
         """
         if resident(self.process) - self.memory > limit:
             return True
@@ -103,7 +104,7 @@ class Worker:
             os.waitpid(judge, 0)
 
     def drain(self, seconds: float) -> None:
-        """Wait for the judge to end, so that all that it has to say is there."""
+        """Wait for the judge to end, so that all its messages have arrived."""
         deadline = time.monotonic() + seconds
         while self.judge and time.monotonic() < deadline:
             if os.waitpid(self.judge, os.WNOHANG)[0]:
@@ -115,8 +116,8 @@ class Worker:
 class ProcessPool:
     """A forkserver, the runners that it forks, and a judge for each of them, for the cases of one backend and table.
 
-    table: name or path, None for the backend's own. `about` tells what the backend says of itself, `seconds` how long
-    each case took. Raises UsageError when it cannot be loaded.
+    table: name or path, None for the backend's own. about: what the backend reports about itself. seconds: how long
+    each case took. Raises UsageError when the backend cannot be loaded.
     """
 
     def __init__(self, subject: Subject, table: str | None = None) -> None:
@@ -134,7 +135,7 @@ class ProcessPool:
         self.about = self._introduction()
 
     def judge_by(self, table: str) -> None:
-        """From now on the cases are those of this table, by name or path, whatever the backend's own is."""
+        """Take the cases of another table, by name or path, from now on."""
         self._named = table
 
     def __enter__(self) -> ProcessPool:
@@ -151,7 +152,7 @@ class ProcessPool:
         self._end_nursery()
 
     def _end_nursery(self) -> int:
-        """End it and all that came of it; returns how it ended."""
+        """End the forkserver and all its descendants; returns how it ended."""
         self._wire.close()
         return self._kept.end()
 
@@ -180,7 +181,7 @@ class ProcessPool:
         agreed: frozenset[str] = frozenset(),
         level: str = NUMBERS,
     ) -> Iterator[CaseResult]:
-        """The same of cases by name; `case` makes those that are needed here. agreed, level: see `Bench`."""
+        """As `run`, with cases by name; `case` makes those that are needed here. agreed, level: see `Bench`."""
         table = load_table(self._named or self.about.table)
         self._bench = Bench(table, case, self._subject.tools, partners(cases_of_run(table)), agreed, level)
         yield from _Run(self, names, case, workers).results()
@@ -215,7 +216,7 @@ class ProcessPool:
         return worker
 
     def kill(self, worker: Worker) -> None:
-        """Have a runner ended."""
+        """Ask the forkserver to end a runner."""
         self._wire.send({KILL: worker.process})
 
     def dismiss(self, worker: Worker) -> None:
@@ -224,7 +225,7 @@ class ProcessPool:
         self._workers.remove(worker)
 
     def news(self) -> list[tuple[Worker, int]]:
-        """The runners that have ended since, and how. Raises NurseryDied."""
+        """The runners that have ended since the last call, and how. Raises NurseryDied."""
         found = []
         for message in self._wire.messages():
             if REFUSED in message:
@@ -241,14 +242,14 @@ class ProcessPool:
         return found
 
     def ask(self, now: bool) -> None:
-        """Ask the forkserver whether it is there, at once or if it was not asked lately; one question at a time."""
+        """Ask the forkserver for a sign of life: at once, or if it was not asked lately; one question at a time."""
         if self._asked == self._answered and (now or time.monotonic() - self._since > BEAT):
             self._asked, self._since = self._asked + 1, time.monotonic()
             self._wire.send({ASK: self._asked})
 
     @property
     def next_question(self) -> int:
-        """Its answer will say that the forkserver outlived what has happened by now."""
+        """The number of the next question: its answer shows that the forkserver outlived all that happened before."""
         return self._asked + 1
 
     @property
@@ -258,7 +259,7 @@ class ProcessPool:
 
     @property
     def lost(self) -> str:
-        """What became of the forkserver, "" when it is there."""
+        """How the forkserver was lost; "" while it answers."""
         if self._wire.closed:
             return "died"
         waited = time.monotonic() - self._since if self._asked > self._answered else 0.0
@@ -267,7 +268,7 @@ class ProcessPool:
         return "no longer answers" if waited > SILENCE else ""
 
     def restart(self) -> None:
-        """Another forkserver in place of one that is lost; its runners are lost with it."""
+        """Start another forkserver in place of a lost one, whose runners are lost, too."""
         for worker in list(self._workers):
             if worker.process:
                 end(worker.process)
@@ -276,7 +277,7 @@ class ProcessPool:
         self._start()
 
     def wait(self, seconds: float) -> None:
-        """Until a runner or the forkserver says something."""
+        """Wait until a runner or the forkserver sends something."""
         poll = select.poll()  # unlike select, at home with more than 1024 open files
         for end_of in (self._wire.socket, *(worker.wire.socket for worker in self._workers if not worker.wire.closed)):
             poll.register(end_of, select.POLLIN)
@@ -322,7 +323,7 @@ class _Run:
                 self._check(worker)
 
     def _running(self) -> bool:
-        """Whether some case runs, or has a result that is not sure."""
+        """Whether some case runs, or has a result that is not confirmed yet."""
         return bool(self.unsure) or any(worker.given for worker in self.pool.workers)
 
     # -------------------------------------------------------------------------------- giving
@@ -340,11 +341,11 @@ class _Run:
             self._fill(worker)
 
     def _waiting(self) -> int:
-        """Idle runners."""
+        """The number of idle runners."""
         return sum(not worker.given and not worker.retired for worker in self.pool.workers)
 
     def _fill(self, worker: Worker) -> None:
-        """Cases for a runner that has few; towards the end so few that all runners end together."""
+        """Give cases to a runner that has few; near the end only few, so that all runners end together."""
         wanted = max(1, min(CHUNK, len(self.todo) // (4 * self.workers)))
         if worker.retired or worker.verdict or worker.wire.closed or 2 * len(worker.given) > wanted or not self.todo:
             return
@@ -367,7 +368,7 @@ class _Run:
             for line in lines:
                 result = from_line(line[1:])
                 if not worker.given or result.case != worker.given[0].name:
-                    raise WireError("the result of another case")
+                    raise WireError("found the result of another case")
                 task = worker.given.popleft()
                 now = time.monotonic()
                 self.pool.seconds[task.name] = now - worker.since
@@ -380,12 +381,12 @@ class _Run:
             self._end(worker, "crash", "the process wrote to the connection of the suite")
 
     def _sure(self) -> Iterator[CaseResult]:
-        """The results that the forkserver has outlived: a case that ends it and returns at once is not right."""
+        """The results that are confirmed: the forkserver has outlived them. A case could end it and return a result."""
         while self.unsure and self.unsure[0][0] <= self.pool.answered:
             yield self.unsure.popleft()[2]
 
     def _ended(self, worker: Worker, status: int) -> Iterator[CaseResult]:
-        """A runner's process is gone: the case that it was running is to blame, the ones behind it are not."""
+        """A runner has ended: the case that it was running failed; the cases after it are run again."""
         check, message = worker.verdict or (
             "crash",
             f"{worker.stage}: the process died ({_cause(status)}){_last(worker)}",
@@ -403,7 +404,7 @@ class _Run:
         self.pool.dismiss(worker)
 
     def _nursery_lost(self, how: str) -> Iterator[CaseResult]:
-        """Some case ended or stopped the process that forks runners. Which one, shows when each runs alone."""
+        """A case ended or stopped the forkserver. To find out which, each is run again alone."""
         suspects = [task for _, task, _ in self.unsure]
         suspects += [worker.given[0] for worker in self.pool.workers if worker.given]
         rest = [task for worker in self.pool.workers for task in list(worker.given)[1:]]
@@ -429,7 +430,7 @@ class _Run:
             self._end(worker, "memory", f"{worker.stage}: {limits.too_much}")
 
     def _unjudged(self, worker: Worker) -> None:
-        """The judge has ended: because the runner has, which the forkserver will say, or the runner has ended it."""
+        """The judge has ended: after its runner, which the forkserver will report, or killed by the runner."""
         worker.alone = worker.alone or time.monotonic()
         if time.monotonic() - worker.alone > GRACE:
             self._end(worker, "crash", f"{worker.stage}: the process that judges the case died")
@@ -446,7 +447,7 @@ def _most_files() -> int:
 
 
 def _too_many(workers: int, found: str) -> UsageError:
-    """What to say when there are no more files for a runner besides so many."""
+    """The error when no more files can be opened for a runner beyond `workers`."""
     advice = f"raise it, or take at most {workers} with -n" if workers else "raise it"
     return UsageError(
         f"cannot start process {workers + 1} for cases: {found}; each needs {1 + forkserver.FILES} of them and the "
@@ -464,13 +465,13 @@ def _cause(code: int) -> str:
 
 
 def _last(worker: Worker) -> str:
-    """What a process that died wrote to stderr."""
+    """What a process that died wrote to stderr, as a suffix of a message."""
     text = take(worker.files[2])
     return f", after writing {text!r}" if text else ""
 
 
 def _only_behind(fault: tuple[str, str]) -> Failure:
-    return Failure(fault[0], f"{fault[1]}; only behind other cases, not in a process of its own")
+    return Failure(fault[0], f"{fault[1]}; only after other cases, not in a process of its own")
 
 
 def _with(result: CaseResult, failure: Failure) -> CaseResult:

@@ -1,7 +1,7 @@
-"""Keeping what judges out of the reach of processes of the same user: their memory, and rights that no backend needs.
+"""Protects the memory of the judging processes from others of the same user, and gives up rights that no backend needs.
 
-On Linux a process may read and write the memory of another one of its user, `/proc/<pid>/mem`, unless that one is not
-dumpable; and root, whatever it is, unless it has fewer capabilities than the other one.
+On Linux a process may read and write the memory of another one of its user (`/proc/<pid>/mem`), unless that one is not
+dumpable. Root may do so even then, unless it has fewer capabilities than the other process.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ _CAPABILITIES = 0x20080522  # capset(2): _LINUX_CAPABILITY_VERSION_3
 
 
 def hide_memory() -> None:
-    """Nobody else of this user reads or writes this process's memory from now on, nor that of its copies."""
+    """Forbid other processes of this user to read or write the memory of this process and its forks."""
     if LINUX:
         ctypes.CDLL(None).prctl(_DUMPABLE, 0, 0, 0, 0)
 
 
 def give_up_capabilities() -> None:
-    """What root may beyond other users, but for access to files; what this process starts does not get it back."""
+    """Drop root's capabilities, except those for access to files, for this process and all that it starts."""
     if LINUX:
         libc = ctypes.CDLL(None)
         libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)

@@ -1,7 +1,7 @@
-"""A process that answers questions one after another with a backend, and says of each what it left behind.
+"""A process that answers questions with a backend, one after another, and reports what each left behind.
 
-An answer begins with `+` or `-`. After `-` the process ends: it was left in a state that no other program should start
-from, and a new one is forked.
+An answer begins with `+` or `-`. After `-` the process ends, as its state is spoiled for other programs, and a new one
+is forked.
 """
 
 from __future__ import annotations
@@ -45,20 +45,20 @@ Descriptors = Sequence[int]  # the stage, what is printed on stdout, and on stde
 
 @dataclass(frozen=True)
 class Work:
-    """What every question needs."""
+    """What is needed to answer a question."""
 
     backend: Backend
     limits: Limits
 
     def answer(self, question: Question, watch: Watch) -> Answer:
-        """Answer one."""
+        """The answer to a question."""
         act = random_answering.answer if question.random else answering.answer
         return act(question, self.backend, watch)
 
 
 @dataclass
 class Watch:
-    """Follows the work: writes down its stage for whoever sees the process die; knows how the process was before."""
+    """Follows the work: records its stage, in case the process dies, and the settings of the process before it."""
 
     board: int
     state: State
@@ -68,32 +68,32 @@ class Watch:
     process: int = field(default_factory=os.getpid)
 
     def end_copies(self) -> None:
-        """End this process, and leave a mark for the other, if the backend forked it: it would answer in its name."""
+        """End this process if the backend forked it, as it would answer twice; leave a mark for the original."""
         if os.getpid() != self.process:
             os.pwrite(self.board, b"x", STAGE)
             os._exit(1)
 
     @property
     def copied(self) -> bool:
-        """Whether a copy of this process was ended, in this case or an earlier one."""
+        """Whether a fork of this process was ended, in this case or an earlier one."""
         return bool(os.pread(self.board, 1, STAGE))
 
     def entered(self, stage: str) -> None:
-        """The work is in this stage now."""
+        """Record that the work is in this stage now."""
         self.end_copies()
         os.pwrite(self.board, stage.encode()[:STAGE].ljust(STAGE), 0)
 
     def changes(self, numeric: bool = False) -> list[str]:
-        """Changed settings; they are put back."""
+        """The changed settings, in words; they are put back."""
         return self.state.changes(numeric)
 
     def refused(self, error: BaseException) -> str | None:
-        """What to say when an error comes from the limit of memory."""
+        """The message for an error that the memory limit caused; None for any other."""
         return self.out_of_memory if is_out_of_memory(error) else None
 
 
 def serve(judge: socket.socket, clean_judge: socket.socket, descriptors: Descriptors, work: Work) -> None:
-    """Answer what the judge asks, until its end closes."""
+    """Answer the judge's questions until its end closes."""
     _settle(descriptors)
     process = clean_process.start(work.backend.runtime, clean_judge)
     watch = Watch(descriptors[0], State.now(), work.limits.too_much, process)
@@ -115,7 +115,7 @@ def _all(answer: Answer) -> list[Failure]:
 
 
 def _encoded(question: Question, answer: Answer) -> bytes:
-    """The answer as bytes; of one that holds what cannot cross, as little as says so."""
+    """The answer as bytes; one that cannot be encoded becomes a failure that says so."""
     try:
         return crossing.answer_bytes(question.name, answer)
     except Exception as error:  # noqa: BLE001  (a backend may return anything)
@@ -125,7 +125,7 @@ def _encoded(question: Question, answer: Answer) -> bytes:
 
 
 def _settle(descriptors: Descriptors) -> None:
-    """Leave the terminal, keep what is printed, and leave warnings and logging, which are not output, alone."""
+    """Detach from the terminal and capture what is printed; warnings and logging do not count as output."""
     os.setsid()
     die_with_parent()
     adopt_orphans()
@@ -140,7 +140,7 @@ def _settle(descriptors: Descriptors) -> None:
 
 
 def streams() -> tuple[io.TextIOWrapper, io.TextIOWrapper, io.TextIOWrapper]:
-    """stdin, stdout and stderr of this process, which may have had others while it was a part of its parent."""
+    """New stdin, stdout and stderr, in place of those that this process inherited."""
     files = (io.FileIO(number, mode, closefd=False) for number, mode in enumerate("rww"))
     stdin, stdout, stderr = (io.TextIOWrapper(file, "utf-8", "replace", line_buffering=True) for file in files)
     return stdin, stdout, stderr
@@ -174,12 +174,12 @@ def _left(allowed: int, threads: frozenset[int], watch: Watch) -> list[Failure]:
         found.append(Failure("leak", COPIED))
     running = leaks.left(leaks.threads, threads)
     if running:
-        found.append(Failure("leak", f"left threads running: {len(running)}"))
+        found.append(Failure("leak", f"left threads running: {len(running)}, expected 0"))
     return found
 
 
 def _printed(descriptors: Descriptors) -> list[Failure]:
-    """What the case wrote to stdout and stderr; it is removed."""
+    """Failures for what the case wrote to stdout and stderr, which are then emptied."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):  # closed, which is said elsewhere
             stream.flush()

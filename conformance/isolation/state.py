@@ -1,4 +1,4 @@
-"""The settings of a process that a case must leave as they were."""
+"""The settings of a process that a case must not change."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from numpy.random.mtrand import get_bit_generator
 class Setting:
     """One setting: its name in a report, how to read it, and how to write it back.
 
-    shown: whether its value says something to a reader. importing: modules may change it when they are first imported.
+    shown: whether messages show its value. importing: whether modules may change it when they are first imported.
     """
 
     name: str
@@ -42,7 +42,7 @@ def _set_deterministic(value: tuple[bool, bool]) -> None:
 
 
 def _flushes() -> bool:
-    """Whether this thread rounds numbers below the smallest normal one to zero."""
+    """Whether this thread flushes subnormal numbers to zero."""
     return sys.float_info.min * _HALF == 0.0
 
 
@@ -59,7 +59,7 @@ def _set_rounding(nearest: bool) -> None:
 
 
 def _numpy_random() -> bytes:
-    """The state of the global generator, read from where it stands: asking for it copies number by number."""
+    """The state of the global generator, read from its memory: `get_state` copies it number by number."""
     generator = get_bit_generator()
     return ctypes.string_at(generator.ctypes.state_address, 625 * 4)
 
@@ -100,7 +100,7 @@ def _set_inference(value: bool) -> None:
 
 
 def _but_for_inference(read: Callable[[], bool]) -> Callable[[], bool]:
-    """A part of autograd that inference mode switches off as well, which is no change of its own."""
+    """Read a setting of autograd that inference mode also switches off, as if that mode were off."""
     return lambda: read() or torch.is_inference_mode_enabled()
 
 
@@ -115,7 +115,7 @@ def _set_printing(value: tuple[Any, ...]) -> None:
 
 
 def _environment() -> dict[bytes, bytes]:
-    """As it stands there: decoding it takes longer than everything else here."""
+    """The environment as bytes: decoding it takes longer than everything else here."""
     found: dict[bytes, bytes] = vars(os.environ)["_data"]
     return found.copy()
 
@@ -145,7 +145,7 @@ def _set_filters(value: Sequence[Any]) -> None:
 
 
 def _streams() -> tuple[Any, ...]:
-    """The objects, and whether each is closed."""
+    """sys.stdout and sys.stderr, and whether each is closed."""
     pair = sys.stdout, sys.stderr
     return (*pair, *(getattr(stream, "closed", False) for stream in pair))
 
@@ -168,7 +168,7 @@ def _file(descriptor: int) -> tuple[int, int] | None:
 
 
 def _leave(value: object) -> None:
-    """Nothing to write back: what has spoiled these files ends with this process, and nothing more is written there."""
+    """Put nothing back: the process ends anyway, and nothing more is written to these files."""
 
 
 def _set_path(value: list[str]) -> None:
@@ -190,7 +190,7 @@ NUMERIC = (
     Setting("torch's inference mode", _infers, _set_inference),
     Setting("torch's grad mode", _but_for_inference(torch.is_grad_enabled), torch._C._set_grad_enabled),
     Setting(
-        "torch's gradients in forward mode",
+        "torch's forward-mode gradients",
         _but_for_inference(torch._C._is_fwd_grad_enabled),
         torch._C._set_fwd_grad_enabled,
     ),
@@ -202,21 +202,19 @@ NUMERIC = (
         lambda: torch.is_autocast_enabled("cpu"),
         lambda value: torch.set_autocast_enabled("cpu", value),
     ),
+    Setting("torch's float32 matmul precision", torch.get_float32_matmul_precision, torch.set_float32_matmul_precision),
     Setting(
-        "torch's float32 precision of products", torch.get_float32_matmul_precision, torch.set_float32_matmul_precision
-    ),
-    Setting(
-        "torch's engine for quantized operators",
+        "torch's quantized engine",
         lambda: torch.backends.quantized.engine,
         lambda value: setattr(torch.backends.quantized, "engine", value),
     ),
     Setting("torch's use of oneDNN", torch._C._get_mkldnn_enabled, torch._C._set_mkldnn_enabled),
-    Setting("the number of active modes of torch", _modes, _leave_modes),
-    Setting("whether tiny numbers are flushed to zero", _flushes, torch.set_flush_denormal),
-    Setting("whether the processor rounds to nearest", _rounds_to_nearest, _set_rounding),
-    Setting("numpy's handling of errors", np.geterr, lambda value: np.seterr(**value)),
+    Setting("the number of active torch modes", _modes, _leave_modes),
+    Setting("flushing of subnormal numbers to zero", _flushes, torch.set_flush_denormal),
+    Setting("rounding to nearest", _rounds_to_nearest, _set_rounding),
+    Setting("numpy's handling of floating-point errors", np.geterr, lambda value: np.seterr(**value)),
 )
-"""What could change the golden of the same case."""
+"""The settings that can change the numbers of a golden."""
 
 SETTINGS = (
     *NUMERIC,
@@ -224,18 +222,18 @@ SETTINGS = (
     Setting("the state of torch's random numbers", _torch_random, _set_torch_random, shown=False),
     Setting("the state of numpy's random numbers", _numpy_random, _set_numpy_random, shown=False),
     Setting("the state of Python's random numbers", random.getstate, random.setstate, shown=False),
-    Setting("the filters of warnings", lambda: list(warnings.filters), _set_filters, shown=False, importing=True),
+    Setting("the warning filters", lambda: list(warnings.filters), _set_filters, shown=False, importing=True),
     Setting("environment variables", _environment, _set_environment, shown=False, importing=True),
     Setting("sys.path", lambda: list(sys.path), _set_path, shown=False, importing=True),
     Setting("sys.stdout or sys.stderr", _streams, _set_streams, shown=False),
-    Setting("the files behind stdout and stderr", _files, _leave, shown=False),
-    Setting("the function that traces Python", sys.gettrace, sys.settrace, shown=False),
-    Setting("the function that profiles Python", sys.getprofile, sys.setprofile, shown=False),
+    Setting("the open files of stdout and stderr", _files, _leave, shown=False),
+    Setting("the trace function (sys.settrace)", sys.gettrace, sys.settrace, shown=False),
+    Setting("the profile function (sys.setprofile)", sys.getprofile, sys.setprofile, shown=False),
     Setting("signal handlers", _handlers, _set_handlers, shown=False, importing=True),
     Setting("the locale", _locale, lambda value: locale.setlocale(locale.LC_ALL, value)),
-    Setting("the current folder", os.getcwd, os.chdir, shown=False),
-    Setting("the mode mask of new files", _umask, os.umask),
-    Setting("the limit of recursion", sys.getrecursionlimit, sys.setrecursionlimit, importing=True),
+    Setting("the working directory", os.getcwd, os.chdir, shown=False),
+    Setting("the umask", _umask, os.umask),
+    Setting("the recursion limit", sys.getrecursionlimit, sys.setrecursionlimit, importing=True),
     Setting("the garbage collector", gc.isenabled, lambda value: gc.enable() if value else gc.disable()),
 )
 
@@ -249,11 +247,11 @@ class State:
 
     @classmethod
     def now(cls) -> State:
-        """The settings as they are."""
+        """The settings as they are now."""
         return cls([setting.read() for setting in SETTINGS], len(sys.modules))
 
     def changes(self, numeric: bool = False) -> list[str]:
-        """What is different (of `NUMERIC`), in words; it is put back."""
+        """The changed settings (numeric: only of `NUMERIC`), in words; they are put back."""
         settings = NUMERIC if numeric else SETTINGS
         afters = [setting.read() for setting in settings]
         if afters == self.values[: len(settings)]:
@@ -266,7 +264,7 @@ class State:
         ]
 
     def _put_back(self, index: int, setting: Setting, after: Any, imported: bool) -> str:
-        """What to say of one change; nothing of one that importing a module may make, which stays."""
+        """The message about one change; "" for one that an import may make, which is kept."""
         before = self.values[index]
         if setting.importing and imported:
             self.values[index] = after

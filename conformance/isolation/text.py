@@ -1,4 +1,4 @@
-"""Results as bytes, whatever a backend put into the texts of them."""
+"""Results as bytes, even if a backend put lone surrogates into their texts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from npu_assay.conformance.record.results import CaseResult, Failure, Reason, to
 
 
 def encoded(result: CaseResult) -> bytes:
-    """The line of a result in UTF-8, where halves of characters, which have no code there, stand as escapes."""
+    """The line of a result in UTF-8; lone surrogates, which UTF-8 cannot encode, become escapes."""
     try:
         return to_line(result).encode()
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""Memory in use by a process and all that it started, as another process sees it. Nothing is known but on Linux."""
+"""Memory of a process and its descendants, measured from another process; only on Linux."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HELD = ("/memfd:", "/dev/shm/")  # files whose contents are memory
 
 
 def tree(process: int) -> list[int]:
-    """A process and those below it."""
+    """The ids of a process and its descendants."""
     below: dict[int, list[int]] = {}
     for each, parent in running():
         below.setdefault(parent, []).append(each)
@@ -25,10 +25,10 @@ def tree(process: int) -> list[int]:
 
 
 def taken(process: int, loaded: int) -> int:
-    """Bytes in use by a process beyond the `loaded` ones, by those below it, and in the files in memory they have open.
+    """Bytes used by a process beyond `loaded`, by its descendants, and by the in-memory files that they have open.
 
-    Of pages that several processes share, each below has its part: a fork of a large process takes little by itself.
-    A page of a file in memory that is mapped as well counts once.
+    A page that several processes share counts in part for each descendant, so a fork of a large process counts little.
+    A page of an in-memory file that is also mapped counts once.
     """
     if not LINUX:
         return 0
@@ -41,7 +41,7 @@ def taken(process: int, loaded: int) -> int:
 
 
 def _fields(path: str, names: tuple[str, ...]) -> dict[str, int]:
-    """Sizes in bytes by name; 0 for those that cannot be read, as of a process that has just ended."""
+    """Sizes in bytes by name; 0 for those that cannot be read, such as those of a process that has just ended."""
     found = dict.fromkeys(names, 0)
     with suppress(OSError), open(path, "rb", buffering=0) as file:
         for line in file.read(2**14).decode("ascii", "replace").splitlines():
@@ -52,7 +52,7 @@ def _fields(path: str, names: tuple[str, ...]) -> dict[str, int]:
 
 
 def _in_files(processes: list[int]) -> int:
-    """What files in memory hold, mapped or not, each once."""
+    """Bytes in the in-memory files of processes, mapped or not, each file once."""
     found: dict[tuple[int, int], int] = {}
     for process in processes:
         with suppress(OSError):

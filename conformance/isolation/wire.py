@@ -12,7 +12,7 @@ LONGEST = 2**26  # bytes without an end of line, before what comes is taken for 
 
 
 class WireError(ValueError):
-    """What came is not a message."""
+    """The bytes that arrived are not a message."""
 
 
 class Wire:
@@ -24,7 +24,7 @@ class Wire:
         self.closed = False
 
     def send(self, message: Any, descriptors: Sequence[int] = ()) -> None:
-        """Send one message; nothing happens when nobody is left to read it."""
+        """Send one message; if the other end is closed, it is dropped."""
         self._send(json.dumps(message).encode() + b"\n", descriptors)
 
     def send_text(self, lines: str) -> None:
@@ -40,7 +40,7 @@ class Wire:
             self.closed = True
 
     def lines(self) -> list[str]:
-        """The lines that have arrived. Raises WireError for what cannot be one."""
+        """The complete lines that have arrived. Raises WireError for a line that is too long or not UTF-8."""
         pieces = [self._rest]
         while not self.closed:
             try:

@@ -1,7 +1,6 @@
-"""Cases whose goldens were found to agree: the second golden is asked once for each, not in every run.
+"""Remembers the cases whose two goldens agree: the second golden is computed once for each case, not in every run.
 
-A disagreement is never remembered, so what the file can spare is only the question of whether the suite is right:
-whoever writes to it hides a fault of a golden, never one of a backend.
+Only agreement is remembered. So whoever edits the file can hide a fault of a golden, never a fault of a backend.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ JUDGED = "gate3"
 
 
 class Agreements:
-    """What is known of one table's cases."""
+    """The cases of one table whose goldens are known to agree."""
 
     def __init__(self, file: Remembered) -> None:
         self._file = file
@@ -25,7 +24,7 @@ class Agreements:
         self.known = frozenset(map(str, found)) if isinstance(found, list) else frozenset()
 
     def add(self, results: Iterable[CaseResult]) -> None:
-        """Remember the cases on which the goldens were compared and no failure of theirs was found."""
+        """Remember those of the results whose goldens were compared and agree."""
         found = self.known | {result.case for result in results if _agrees(result)}
         if found != self.known:
             self.known = found

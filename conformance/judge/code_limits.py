@@ -11,7 +11,7 @@ from npu_assay.conformance.record.results import rounded
 
 @lru_cache(maxsize=256)
 def code_limits(graph: Graph, scheme: str | None) -> tuple[float, float, float] | None:
-    """The largest distance in LSB, share of codes off by one and mean of a delegated case; None without codes."""
+    """A delegated case's largest distance in LSB, share of codes off by one, and mean distance; None without codes."""
     right = golden(graph)
     try:
         legal = right.walk(scheme, True).codes
@@ -32,7 +32,7 @@ def code_limits(graph: Graph, scheme: str | None) -> tuple[float, float, float] 
 
 
 def _recorded(value: float) -> float:
-    """A limit with the digits of what it is compared with."""
+    """A limit, rounded as the recorded metric that it is compared with."""
     number = rounded(value)
     assert isinstance(number, float)
     return number

@@ -20,16 +20,16 @@ DIGITS = 9
 
 
 def furthest(golden: Golden, outputs: Sequence[Tensor], scheme: str | None, delegated: bool) -> tuple[Element, ...]:
-    """The elements of a model's outputs that are furthest off, output by output, of well-formed outputs.
+    """The elements that are furthest off, output by output; the outputs must be well formed.
 
-    By the distance that gate 1 measures, then by that of gate 3 over its bound; arguments as `numerics.judge` has them.
+    They are sorted by the distance of gate 1, then by that of gate 3 over its bound. Arguments: see `numerics.judge`.
     """
     found = [(output, at) for output in beside(golden, outputs, scheme, delegated) for at in _ranked(output)]
     return tuple(_element(golden.graph, output, at) for output, at in found[:MOST])
 
 
 def _ranked(output: Output) -> list[int]:
-    """Flat indices of what is off at all, the furthest first; of equals the first one."""
+    """Flat indices of the elements that are off, the furthest first; equal ones in the order of the output."""
     off, distance = _off(output).flatten(), output.distance.flatten()
     ratio = (distance / output.bounded.error.expand_as(output.distance).flatten()).nan_to_num(0.0)
     order = torch.argsort(ratio, descending=True, stable=True)
@@ -38,7 +38,7 @@ def _ranked(output: Output) -> list[int]:
 
 
 def _off(output: Output) -> Tensor:
-    """The distance that gate 1 looks at; 0 where it compares nothing."""
+    """The distance that gate 1 measures; 0 where it compares nothing."""
     if output.codes is not None:
         return (output.codes.actual - output.codes.expected).abs()
     if output.exact is None:
@@ -64,7 +64,7 @@ def _element(graph: Graph, output: Output, at: int) -> Element:
 
 
 def _compared(output: Output, at: int) -> tuple[Number, Number, Number]:
-    """What gate 1 compares: whole codes, or reals to the last bit, or nothing."""
+    """What was found, expected and allowed by gate 1: codes, or reals to the last bit, or None."""
     codes = output.codes
     if codes is not None:
         allowed = rounded(_at(codes.allowed.expand_as(codes.actual), at))
@@ -75,7 +75,7 @@ def _compared(output: Output, at: int) -> tuple[Number, Number, Number]:
 
 
 def _inputs(graph: Graph, index: Sequence[int], shape: Sequence[int]) -> Iterator[tuple[str, Number]]:
-    """By name, the numbers of values that fit the output's shape as torch broadcasts them."""
+    """Names of the values whose shape broadcasts to the output's, each with its number at the index."""
     for value in graph.values:
         ahead = len(shape) - len(value.shape)
         if ahead < 0 or any(size not in (1, whole) for size, whole in zip(value.shape, shape[ahead:], strict=True)):

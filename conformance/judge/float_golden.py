@@ -1,9 +1,9 @@
 """The float golden of a whole graph: float64 with bounds, along two paths.
 
 The chain path keeps a step's real result, saturated to its range, and lets bounds grow from step to step.
-The code path starts every step from codes and keeps all codes that are legal under the step's slack. It
-starts from the integer golden's codes where there are any, and then tells at which step those are not legal;
-else from the nearest codes, and then what is ambiguous in one step makes more so in the next.
+The code path starts every step from codes and keeps all codes that are legal under the step's slack. Where the
+integer golden has codes, it starts from them, and so finds the step at which they are not legal. Elsewhere it
+starts from the nearest codes, so an ambiguous code in one step makes more codes ambiguous in the next.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ CODES_END = 127
 class Walk:
     """The float golden of every graph output: chain bounds, legal codes and their quantization, dtype.
 
-    own: the same outputs along the code path, which has the roundings that really happened on the way.
+    own: the same outputs along the code path, which includes the roundings between the steps.
     last: where a step's operands are known exactly, the float golden of that step alone; None where they are not, or
     where that is the chain's.
     contradictions: the steps at which the exact golden is not legal, in words.
@@ -129,7 +129,7 @@ def _last(node: _Node) -> Bounded | None:
 
 
 def result_type(step: Step, given: Sequence[torch.dtype]) -> torch.dtype:
-    """The number type that a step computes in and returns, unless its result is quantized."""
+    """The dtype that a step computes in and returns, unless its result is quantized."""
     options = dict(step.kwargs)
     named = options.get("dtype") or options.get("out_dtype")
     if step.op in QUANTIZE:
@@ -157,7 +157,7 @@ def real_value(value: Value) -> Bounded:
 
 @remember(512)
 def _value_node(value: Value) -> _Node:
-    """A model input or constant. Shared between walks: nothing writes to it."""
+    """The node of a model input or constant. Walks share it, so nothing may change it."""
     numbers, quant = materialise(value), value.quant
     if quant is None:
         real = Bounded(numbers.to(torch.float64))
@@ -172,7 +172,7 @@ def _value_node(value: Value) -> _Node:
 
 @dataclass(frozen=True)
 class _Result:
-    """A step's real result with the slack, in steps of its output, of the arithmetic that computed it."""
+    """A step's real result, with the slack of the arithmetic that computed it in LSB of the output."""
 
     real: Bounded
     slack: golden.Slack
@@ -181,7 +181,7 @@ class _Result:
 
 @dataclass(frozen=True)
 class _Arithmetic:
-    """Which roundings a step's result may have seen: the device's, a float type's, or either."""
+    """Which roundings a step's result may contain: the device's, a float type's, or either."""
 
     scheme: str | None
     device: bool
@@ -191,7 +191,7 @@ class _Arithmetic:
     delegated: bool
 
     def results(self, step: Step, operands: Mapping[Ref, Bounded], exact: bool = False) -> list[_Result]:
-        """A step's outputs. exact: an operand that is quantized at run time is known, and so are its codes."""
+        """A step's outputs. exact: operands are known exactly, also the codes of one quantized at run time."""
         if step.dynamic is not None:
             operands = self._chosen(step, operands, exact)
         args, kwargs = substitute(step.args, operands), dict(step.kwargs)
@@ -206,7 +206,7 @@ class _Arithmetic:
         return [self._result(step, args, kwargs, real) for real in reals]
 
     def _chosen(self, step: Step, operands: Mapping[Ref, Bounded], exact: bool) -> Mapping[Ref, Bounded]:
-        """The first operand quantized at run time: by rows on the device, else as the program says."""
+        """The operands, the first quantized at run time: by the device per row, else as the program says."""
         first = references(step.args)[0]
         x = operands[first]
         everywhere, rank = tuple(range(x.value.dim())), x.value.dim()
@@ -231,7 +231,7 @@ class _Arithmetic:
 
 
 def _whole(real: Bounded) -> Bounded:
-    """The numbers as integers, which torch rounds toward zero where real ones are written among them."""
+    """The numbers rounded toward zero, as torch converts reals to integers."""
     value = real.value.trunc()
     if real.exact:
         return real if torch.equal(value, real.value) else Bounded(value)
@@ -240,7 +240,7 @@ def _whole(real: Bounded) -> Bounded:
 
 
 def _quantised_rows(step: Step, operands: Mapping[Ref, Bounded]) -> tuple[int, ...]:
-    """The axes of the first operand that share a scale on the device: the channels of an element, or an image."""
+    """The axes of the first operand over which the device shares one scale: the channels, or a whole image."""
     x, weight, *_ = (operands[ref].value for ref in references(step.args))
     everywhere = tuple(range(x.dim()))
     if step.op != "aten.convolution.default":
@@ -274,7 +274,7 @@ def _output(step: Step, ref: Ref, chain: _Result, code: _Result, dtype: torch.dt
 
 
 def _real_node(ref: Ref, chain: _Result, code: _Result, exact: Tensor | None, dtype: torch.dtype) -> _Node:
-    """A result that is not quantized; the code path goes on from the exact one, where there is one."""
+    """A result that is not quantized; the code path continues from the exact golden's where that has one."""
     if exact is None:
         return _Node(chain.real, code.real, dtype=dtype)
     found = exact.to(torch.float64)
@@ -305,7 +305,7 @@ def _node(step: Step, ref: Ref, chain: _Result, code: _Result, exact: QTensor | 
 
 
 def _contradiction(ref: Ref, exact: QTensor, codes: Codes) -> str:
-    """Which exact code the float golden rules out, from the very same operands; "" when all are legal."""
+    """The message about an exact code that is not legal for the same operands; "" when all are legal."""
     wrong = (exact.codes < codes.low) | (exact.codes > codes.high)
     if not bool(wrong.any()):
         return ""

@@ -1,4 +1,4 @@
-"""Guards and gates: what is asked of one output. `numerics.judge` puts the output beside its goldens first."""
+"""Guards and gates: the checks of one output, which `numerics.judge` has put beside its goldens."""
 
 from __future__ import annotations
 
@@ -65,19 +65,19 @@ Fault = Callable[[Walk, int, Tensor], str]  # "" or what follows the output's na
 
 
 def shape(run: Walk, index: int, output: Tensor) -> str:
-    """Guard: the golden's shape."""
+    """Guard: the output has the golden's shape."""
     expected = tuple(run.bounded[index].value.shape)
     return "" if tuple(output.shape) == expected else f": shape {list(output.shape)}, expected {list(expected)}"
 
 
 def dtype(run: Walk, index: int, output: Tensor) -> str:
-    """Guard: the type that the operator returns: float32 for a quantized output, int64 for indices."""
+    """Guard: the output has the dtype that the operator returns: float32 if quantized, int64 for indices."""
     expected = run.dtypes[index]
     return "" if output.dtype == expected else f": dtype {output.dtype}, expected {expected}"
 
 
 def finite(run: Walk, index: int, output: Tensor) -> str:
-    """Guard: NaN, and infinite, exactly where the golden is; for the other gates these elements are 0 then."""
+    """Guard: NaN and infinity stand exactly where the golden has them; the gates then count these elements as 0."""
     golden, real = run.bounded[index], output.to(torch.float64)
     ordinary = bool(golden.value.isfinite().all())
     wrong = other_class(real, golden) if not ordinary or run.quants[index] is None else ~torch.isfinite(real)
@@ -90,7 +90,7 @@ def finite(run: Walk, index: int, output: Tensor) -> str:
 
 
 def on_grid(run: Walk, index: int, output: Tensor) -> str:
-    """Guard: a quantized output holds the reals of codes: whole steps, but for float32's rounding (2**-23)."""
+    """Guard: a quantized output holds multiples of its scale, up to float32's rounding (2**-23)."""
     quant = run.quants[index]
     if quant is None:
         return ""
@@ -112,7 +112,7 @@ FORM: Mapping[str, Fault] = MappingProxyType({"shape": shape, "dtype": dtype, "f
 
 
 def not_constant(output: Output) -> tuple[str, dict[str, float]]:
-    """Guard: one and the same number everywhere, where no single number is legal everywhere."""
+    """Guard: an output is not the same number everywhere, unless one number is legal everywhere."""
     if output.real.numel() < 2 or bool(output.real.min() < output.real.max()):
         return "", {}
     low, high = _legal_range(output)
@@ -129,7 +129,7 @@ def _legal_range(output: Output) -> tuple[Tensor, Tensor]:
 
 
 def not_saturated(output: Output) -> tuple[str, dict[str, float]]:
-    """Guard: nothing but qmin and qmax, where some element may be neither."""
+    """Guard: an output does not hold qmin and qmax alone, unless every element may be one of them."""
     codes = output.codes
     if codes is None or codes.actual.numel() == 0:
         return "", {}
@@ -146,7 +146,7 @@ def not_saturated(output: Output) -> tuple[str, dict[str, float]]:
 
 
 def gate1(output: Output) -> tuple[str, dict[str, float]]:
-    """Codes, element by element; reals to the last bit, where that is known."""
+    """Gate 1: codes, element by element; reals to the last bit, where these are known."""
     codes = output.codes
     if output.real.numel() == 0:
         return "", {}
@@ -177,7 +177,7 @@ def _same_reals(output: Output, exact: Tensor) -> tuple[str, dict[str, float]]:
 
 
 def gate2(output: Output) -> tuple[str, dict[str, float]]:
-    """Share of codes that are not the nearest, and their signed mean, against the share that may differ."""
+    """Gate 2: share of codes that are not the nearest, and mean signed error, against the share that may differ."""
     codes = output.codes
     if codes is None or codes.actual.numel() == 0:
         return "", {}
@@ -196,9 +196,9 @@ def gate2(output: Output) -> tuple[str, dict[str, float]]:
 
 
 def gate3(output: Output) -> tuple[str, dict[str, float]]:
-    """Distance to the float golden over its bound, element by element: that of the whole chain and of the last step.
+    """Gate 3: distance to the float golden over its bound, element by element, for the whole chain and the last step.
 
-    The bound that is measured is the largest of any element, of the two the smaller: nothing may be further off.
+    The bound that is recorded is the smaller of the two goldens' largest ones.
     """
     if output.distance.numel() == 0:
         return "", {}
@@ -214,7 +214,7 @@ def gate3(output: Output) -> tuple[str, dict[str, float]]:
 def _within(output: Output, golden: Bounded, distance: Tensor) -> tuple[str, dict[str, float]]:
     """The distance to one float golden over its bound.
 
-    A ratio of float64's own rounding counts as none: it is that of the processor that computed the golden.
+    A ratio as small as float64's rounding is recorded as 0: it depends on the processor that computed the golden.
     """
     bound = (golden.error + golden.magnitude * NOISE).expand_as(distance)
     ratio = float((distance / bound).nan_to_num_(0.0).max())
@@ -231,7 +231,7 @@ def _within(output: Output, golden: Bounded, distance: Tensor) -> tuple[str, dic
 
 
 def _widest(output: Output, bound: Tensor) -> dict[str, float]:
-    """The largest bound of an output: in LSB, or of reals as a share of the golden's range, which holds zero."""
+    """The largest bound of an output: of codes in LSB, of reals as a share of the golden's range, zero included."""
     widest = float(bound.nan_to_num(nan=math.inf, posinf=math.inf).max())
     if output.codes is not None:
         return {"bound_lsb": widest / output.unit}
@@ -241,7 +241,7 @@ def _widest(output: Output, bound: Tensor) -> dict[str, float]:
 
 
 def gate4(output: Output) -> tuple[str, dict[str, float]]:
-    """SQNR in dB against its floor.
+    """Gate 4: SQNR in dB against its floor.
 
     Errors spread evenly over +-E have the root mean square E / sqrt(3); the floor is 3 dB under that. Few
     or tied elements are not spread evenly, so the floor never asks for more than what the float golden's own
@@ -274,7 +274,7 @@ def gate4(output: Output) -> tuple[str, dict[str, float]]:
 def _own_noise(output: Output) -> float:
     """The noise of the float golden's own nearest codes, each off by what is ambiguous.
 
-    A float output has that of its code path: a single rounded code may stand behind all of it.
+    A float output has that of its code path: a single rounded code may be the source of all of it.
     """
     codes = output.codes
     if codes is None:
@@ -304,7 +304,7 @@ CHECKS: Mapping[str, Check] = MappingProxyType(
 
 
 def _scale(quant: Quant) -> float:
-    """An activation's scale as file formats keep it."""
+    """An activation's scale in float32, as file formats store it."""
     return affine(quant).scale32
 
 

@@ -23,7 +23,7 @@ TFLITE, TOSA, XNNPACK = "tflite_double_round", "tosa_single_round", "xnnpack_fp3
 
 @lru_cache(maxsize=1024)
 def affine(quant: Quant) -> Affine:
-    """A per-tensor quantization as `reference` spells it. Raises GoldenError for any other."""
+    """A per-tensor quantization as a type of `reference`. Raises GoldenError for any other."""
     if isinstance(quant.scale, tuple):
         raise GoldenError(f"quantization of an output: found {len(quant.scale)} scales, expected 1")
     try:
@@ -42,7 +42,7 @@ def substitute(argument: Any, found: Mapping[Ref, Any]) -> Any:
 
 
 def operands(step: Step, scheme: str = TFLITE) -> tuple[Ref, ...]:
-    """The operands that must be codes for the step to be one on integers: a divisor, or XNNPACK's bias, need not be."""
+    """The operands that must be codes for the step to be an integer step; a divisor, or XNNPACK's bias, need not be."""
     refs, codes = references(step.args), integer.codes_of(step.op, scheme)
     if codes is None or not codes.operands:
         return refs
@@ -50,7 +50,7 @@ def operands(step: Step, scheme: str = TFLITE) -> tuple[Ref, ...]:
 
 
 def _fuses(step: Step, behind: Step, scheme: str) -> bool:
-    """Whether the device computes both at once, with the quantization of the second."""
+    """Whether the device fuses the two steps, which then have the quantization of the second."""
     codes = integer.codes_of(behind.op, scheme)
     return codes is not None and (ANY in codes.after or step.op in codes.after)
 
@@ -58,7 +58,7 @@ def _fuses(step: Step, behind: Step, scheme: str) -> bool:
 def step_quants(graph: Graph, scheme: str = TFLITE) -> dict[str, Quant | None]:
     """The quantization that each step's result has as integers; None for a step that works on reals.
 
-    A step without its own takes that of the activation or reshape behind it, when nothing else uses its result.
+    A step without its own has that of the activation or reshape after it, if nothing else uses its result.
     """
     users: dict[str, list[Step]] = {}
     for step in graph.steps:
@@ -75,9 +75,9 @@ def step_quants(graph: Graph, scheme: str = TFLITE) -> dict[str, Quant | None]:
 
 
 def with_moved_quants(graph: Graph) -> Graph:
-    """The graph with a quantization for every step that only moves codes and has none: its operand's.
+    """The graph, where a step that only moves codes and has no quantization has that of its operand.
 
-    Between dequantize and an operator, a transposed weight is still codes.
+    So a weight that is transposed between dequantize and the operator is still codes.
     """
     if all(step.quant is not None for step in graph.steps):
         return graph
@@ -96,7 +96,7 @@ def with_moved_quants(graph: Graph) -> Graph:
 
 @dataclass(frozen=True)
 class Exact:
-    """What is known to the last bit: the codes of quantized values and outputs, and real ones in their own type."""
+    """What is known to the last bit: codes of quantized values and outputs, and reals in their own dtype."""
 
     codes: dict[Ref, QTensor]
     reals: dict[Ref, Tensor]
@@ -110,8 +110,8 @@ def exact_codes(graph: Graph, scheme: str = TFLITE) -> dict[Ref, QTensor]:
 def exact_values(graph: Graph, scheme: str = TFLITE) -> Exact:
     """The exact golden of every value and every step's output; none where it cannot be known to the last bit.
 
-    Integer steps are exact in any scheme's arithmetic; with XNNPACK's also products that quantize their operand at
-    run time, and what IEEE floats compute in one rounding. Raises IntegerError for an operator or operands
+    Integer steps are exact in any scheme's arithmetic. In XNNPACK's, so are linear steps with dynamic quantization,
+    and float steps of one IEEE rounding. Raises IntegerError for an operator or operands
     without integer semantics.
     """
     graph = with_moved_quants(graph)
@@ -134,9 +134,9 @@ def exact_values(graph: Graph, scheme: str = TFLITE) -> Exact:
 
 
 def _integer_step(step: Step, quant: Quant | None, found: Exact, scheme: str) -> dict[Ref, QTensor]:
-    """The outputs' codes; nothing for a step on reals, or with an operator that no NPU computes on integers.
+    """The outputs' codes; empty for a step on reals, or with an operator that no NPU computes on integers.
 
-    A divisor, or XNNPACK's bias, alone may be real: it is made into codes.
+    Only a divisor, or XNNPACK's bias, may be real; it is quantized here.
     """
     refs, needed = references(step.args), operands(step, scheme)
     if integer.codes_of(step.op, scheme) is None or quant is None or any(ref not in found.codes for ref in needed):

@@ -1,6 +1,6 @@
-"""What gates 1 and 2 allow cases, by their programs: computed from the goldens once, which loads torch, and kept.
+"""Limits of gates 1 and 2 by program: computing them from the goldens loads torch, so they are kept in a file.
 
-A record of zeros is within any limit, so whoever writes to the file hides nothing that a made-up record would not.
+Whoever edits that file can hide nothing that a made-up record could not hide: a record of zeros is within any limit.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class CodeLimits(NamedTuple):
 
 
 class KnownLimits:
-    """The limits of cases whose table names this rescale scheme, None when it names none.
+    """The limits of cases of a table with this rescale scheme; None when the table names no scheme.
 
-    file: opens what is remembered of that table; asked once, when a limit is needed.
+    file: opens the file of kept limits; called once, when the first limit is needed.
     """
 
     def __init__(self, scheme: str | None, file: Callable[[], Remembered] | None = None) -> None:
@@ -51,14 +51,14 @@ class KnownLimits:
         return self._known[program]
 
     def keep(self) -> None:
-        """Remember what was computed since."""
+        """Write the limits that were computed to the file."""
         if self._new and self._file is not None:
             self._file.write(LIMITS, self._known)
             self._new = False
 
 
 def _entries(found: object) -> dict[str, CodeLimits | None]:
-    """Those of a file that are limits."""
+    """The valid entries of a file of limits."""
     if not isinstance(found, dict):
         return {}
     known = {program: None for program, entry in found.items() if entry is None}

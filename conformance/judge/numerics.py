@@ -1,4 +1,4 @@
-"""Judges a backend's outputs: guards first, then four gates, none with a tolerance that anyone chose.
+"""Judges a backend's outputs: guards first, then four gates, whose limits are all computed.
 
 gate1: codes against the exact-integer golden, 0 LSB, where the vendor names its rescale scheme and the model
     was delegated; else against the float golden's nearest codes, 1 LSB. Reals that the scheme computes in one
@@ -49,7 +49,7 @@ class Golden:
     _walks: dict[tuple[str | None, bool], Walk] = field(default_factory=dict, repr=False, compare=False)
 
     def exact(self, scheme: str = TFLITE) -> Exact:
-        """What is known to the last bit of every value and step, in the arithmetic of a scheme."""
+        """The exact golden of every value and step, in the arithmetic of a scheme."""
         if scheme not in self._exact:
             self._exact[scheme] = exact_values(self.graph, scheme)
         return self._exact[scheme]
@@ -60,12 +60,12 @@ class Golden:
         return tuple(None if x is None else x.codes for x in found)
 
     def reals(self, scheme: str = TFLITE) -> tuple[Tensor | None, ...]:
-        """The same of outputs that are not quantized, in float64."""
+        """Exact numbers of every graph output that is not quantized, in float64; None for any other."""
         found = (self.exact(scheme).reals.get(ref) for ref in self.graph.outputs)
         return tuple(None if x is None else x.to(torch.float64) for x in found)
 
     def walk(self, scheme: str | None, delegated: bool) -> Walk:
-        """The float golden with the slack of a scheme (None: the largest) and, unless delegated, of floats."""
+        """The float golden with the slack of a scheme (None: the largest) and, unless delegated, of float32."""
         key = (scheme, delegated)
         if key not in self._walks:
             exact = self.exact(scheme) if delegated and scheme is not None else NOTHING
@@ -111,7 +111,7 @@ def judge(
     scheme: the vendor's rescale scheme, None when it names none. delegated: whether the backend took the
     subject; a model that runs by fallback computes in float32, so gate 1 is not exact for it. without:
     names of `FORM` and `CHECKS` to leave out, to show what only they catch.
-    Outputs that are not well formed (`FORM`) are the only results then: nothing else can be measured.
+    If an output is not well formed (`FORM`), the results end with that guard: nothing else can be measured.
     Raises ValueError for a scheme without an exact golden.
     """
     if scheme is not None and scheme not in EXACT_SCHEMES:
@@ -134,7 +134,7 @@ def beside(golden: Golden, outputs: Sequence[Tensor], scheme: str | None, delega
 
 
 def judge_form(golden: Golden, outputs: Sequence[Tensor]) -> tuple[GateResult, ...]:
-    """The number, the shapes and the types of a model's outputs; nothing that depends on their numbers."""
+    """The guards on the count, shapes and dtypes of a model's outputs, without those on their numbers."""
     return tuple(_well_formed(golden.walk(None, False), outputs, NUMBERS_OF_FORM))
 
 
@@ -157,12 +157,12 @@ def _over_outputs(name: str, check: Check, outputs: Sequence[Output], run: Walk)
 
 
 def _larger(a: float, b: float) -> float:
-    """The one of larger size; a bias keeps its sign."""
+    """The one with the larger absolute value, with its sign."""
     return max(a, b, key=abs)
 
 
 def _well_formed(run: Walk, outputs: Sequence[Tensor], without: Collection[str]) -> Iterator[GateResult]:
-    """The number of outputs, then the guards of `FORM`, up to the first that fails."""
+    """The guards on the count of outputs and of `FORM`, up to the first that fails."""
     if len(outputs) != len(run.bounded):
         message = f"found {len(outputs)} outputs, expected {len(run.bounded)}"
         yield GateResult("count", (message,), excess=abs(len(outputs) - len(run.bounded)))
@@ -204,9 +204,9 @@ def _beside(run: Walk, index: int, output: Tensor, exact: Tensor | None, real_ex
 
 
 def _beside_floats(output: Output) -> Output:
-    """A float output with its distances; where the golden is not finite, an exact 0 stands for it and what equals it.
+    """A float output with its distances. Elements whose golden is NaN or infinite are 0 in both, if they match.
 
-    That the class is right was asked before, of what has an exact golden here: NaN is NaN and an infinity itself.
+    The guard `finite` has compared these elements; against an exact golden, they are compared here.
     """
     special = ~output.bounded.value.isfinite()
     real, exact = output.real, output.exact

@@ -1,7 +1,7 @@
-"""How wrong numbers lie to the right ones: what a reader would see who plotted one against the other.
+"""Patterns of wrong numbers, such as a constant offset: what a plot of found against expected numbers would show.
 
-A pattern is told only when nearly all of an output follows it and there is enough of it to tell; else "". It is for
-readers: no verdict follows from it.
+A pattern is named only if nearly all elements follow it and there are at least `FEWEST`; else it is "". Patterns are
+for readers: no verdict depends on them.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from torch import Tensor
 from npu_assay.conformance.judge.gates import Output
 
 FEWEST = 6
-"""Elements of which something can be told."""
+"""The smallest number of elements in which a pattern is looked for."""
 CLEAR = 2.0
-"""LSB between what is one number and what is two: each may be rounded another way."""
+"""LSB beyond which two numbers count as different: each may have been rounded another way."""
 UNLIKE = 1.05
-"""A factor, or its inverse, from which on it is one."""
+"""The smallest factor, or inverse of a factor, that counts as one."""
 DUST = 2.0**-20
-"""Of the largest number: differences of floats that count as none."""
+"""The share of the largest number below which two floats count as equal."""
 
 CONSTANT, ORDER, SHIFTED, NEGATED, WRAPPED, SIDED = "constant", "order", "shifted", "negated", "wrapped", "sided"
 CUT, UNCUT, OFFSET, OFFSETS, SCALED, SCALES, PLACES = "cut", "uncut", "offset", "offsets", "scaled", "scales", "places"
@@ -38,7 +38,7 @@ def pattern(output: Output) -> str:
 
 
 def _compared(output: Output) -> tuple[Tensor, Tensor, float]:
-    """What was found and expected, and how far apart rounding may bring them: 1 LSB of codes, dust of floats."""
+    """Found and expected numbers, and how far apart rounding may put them: 1 LSB for codes, see `DUST` for floats."""
     codes = output.codes
     if codes is not None:
         return codes.actual, codes.expected, 1.0
@@ -61,14 +61,14 @@ def _constant(output: Output, found: Tensor, expected: Tensor, unit: float) -> b
 
 
 def _order(output: Output, found: Tensor, expected: Tensor, unit: float) -> bool:
-    """The same numbers at other places. Of few different ones that is chance."""
+    """The same numbers in another order; if few of them are distinct, that may be chance."""
     if len(set(expected.flatten().tolist())) < FEWEST:
         return False
     return bool(((found.flatten().sort().values - expected.flatten().sort().values).abs() <= unit).all())
 
 
 def _shifted(output: Output, found: Tensor, expected: Tensor, unit: float) -> bool:
-    """Along some axis every element is the one that should stand beside it, but for an end of the axis."""
+    """Along some axis, every element is the expected one of its neighbor, except at an end of the axis."""
     for axis in range(found.dim()):
         size = found.shape[axis]
         if size < 3 or not _varies(expected, unit):
@@ -83,7 +83,7 @@ def _shifted(output: Output, found: Tensor, expected: Tensor, unit: float) -> bo
 
 
 def _sided(output: Output, found: Tensor, expected: Tensor, unit: float) -> bool:
-    """On one side of zero all is right, on the other all is off by a factor."""
+    """On one side of zero all elements are right; on the other, all are off by one factor."""
     away, zero = (found - expected).abs() > unit, _zero(output)
     inside = _inside(output, found, expected)
     for side in ((expected - zero) > unit, (expected - zero) < -unit):
@@ -102,7 +102,7 @@ def _negated(output: Output, found: Tensor, expected: Tensor, unit: float) -> bo
 
 
 def _wrapped(output: Output, found: Tensor, expected: Tensor, unit: float) -> bool:
-    """Codes past their range that came in again at the other end."""
+    """Codes that overflowed their range and wrapped around to its other end."""
     codes = output.codes
     if codes is None:
         return False
@@ -122,7 +122,7 @@ def _uncut(output: Output, found: Tensor, expected: Tensor, unit: float) -> bool
 
 
 def _clamped(less: Tensor, more: Tensor, unit: float) -> bool:
-    """One is the other between its own two ends, of which one at least is met more than once."""
+    """`less` is `more` clamped to the range of `less`, at two elements or more."""
     low, high = less.min(), less.max()
     away = (less - more).abs() > unit
     at_ends = ((less - low).abs() <= 0) | ((less - high).abs() <= 0)
@@ -149,7 +149,7 @@ def _scaled(output: Output, found: Tensor, expected: Tensor, unit: float) -> boo
 
 
 def _is_factor(found: Tensor, expected: Tensor, unit: float) -> bool:
-    """found = factor * expected. Each is rounded, so that a factor above 1 makes steps of the other's rounding."""
+    """Whether found = factor * expected, up to one rounding of `found` and one of `expected`, times the factor."""
     square = float((expected * expected).sum())
     factor = float((found * expected).sum()) / square if square else 0.0
     if not (factor >= UNLIKE or 0 < factor <= 1 / UNLIKE):
@@ -160,7 +160,7 @@ def _is_factor(found: Tensor, expected: Tensor, unit: float) -> bool:
 def _along(
     fits: Callable[[Tensor, Tensor, float], bool], output: Output, found: Tensor, expected: Tensor, unit: float
 ) -> bool:
-    """For every index along some axis it holds, and for two at least by another number."""
+    """Whether `fits` holds at every index of some axis that differs, each with a number of its own."""
     inside = _inside(output, found, expected)
     return any(
         _each(fits, found.movedim(axis, 0), expected.movedim(axis, 0), inside.movedim(axis, 0), unit)
@@ -200,12 +200,12 @@ def _scales(output: Output, found: Tensor, expected: Tensor, unit: float) -> boo
 
 
 def _places(output: Output, found: Tensor, expected: Tensor, unit: float) -> bool:
-    """Nearly all that is wrong stands at some indices of one axis, where nearly all is wrong; the rest is right."""
+    """All wrong elements are at some indices of one axis, where most elements are wrong."""
     return any(True for _ in places(found, expected, unit))
 
 
 def places(found: Tensor, expected: Tensor, unit: float) -> Iterator[tuple[int, list[int]]]:
-    """Axes, with their indices at which all is wrong that is wrong."""
+    """Each axis with the indices that hold all wrong elements: at most half of the axis, each mostly wrong."""
     away = (found - expected).abs() > unit
     for axis in range(found.dim()):
         size = found.shape[axis]
@@ -221,7 +221,7 @@ def _ends(output: Output) -> tuple[float, float]:
 
 
 def _inside(output: Output, found: Tensor, expected: Tensor) -> Tensor:
-    """Where neither is at an end of the codes, which hides how far it would go."""
+    """Where neither is qmin or qmax: a saturated code does not show the number that it stands for."""
     low, high = _ends(output)
     return (found > low) & (found < high) & (expected > low) & (expected < high)
 

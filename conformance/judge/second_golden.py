@@ -1,8 +1,8 @@
-"""The judge's own judge: `onnx.reference` beside the float golden, wherever ONNX has the operator.
+"""The second golden: `onnx.reference` checks the float golden wherever ONNX has the operator.
 
 Both compute each step of a case's graph in float64, from the same real operands. Where they differ, one of the goldens
-is wrong, and nothing follows for the backend from numbers that were compared with them. Asked once for each case of a
-run, by what judges it: the backend's process knows nothing of it.
+is wrong, so a comparison with them says nothing about the backend. The process that judges a case runs this once;
+the process of the backend does not.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Compare = Callable[..., str | None]
 def golden_failures(graph: Graph) -> list[Failure]:
     """A failure of the check `golden` for each step on which the goldens differ: the suite's, never the backend's.
 
-    A step that `onnx.reference` cannot compute, or the float golden, has no second opinion. About 0.3 ms for a case.
+    A step that `onnx.reference` or the float golden cannot compute is not compared. Takes about 0.3 ms per case.
     """
     try:
         found = disagreements(graph, _compared)
@@ -36,7 +36,7 @@ def disagreements(graph: Graph, compare: Compare = onnx_golden.disagreement) -> 
     """Where `onnx.reference` contradicts the float golden on a step of this graph.
 
     Steps whose operator ONNX lacks (`onnx_golden.WITHOUT`) are passed over.
-    Raises GoldenError for an operator without a float golden; what ONNX raises by itself passes `compare`.
+    Raises GoldenError for an operator without a float golden, and whatever `compare` raises.
     """
     reals: dict[Ref, Bounded] = {Ref(value.name): real_value(value) for value in graph.values}
     found = []
@@ -51,7 +51,7 @@ def disagreements(graph: Graph, compare: Compare = onnx_golden.disagreement) -> 
 
 
 def _compared(*asked: object) -> str | None:
-    """The same, where `onnx.reference` itself does not fail."""
+    """`onnx_golden.disagreement`, or None where `onnx.reference` raises an error."""
     try:
         return onnx_golden.disagreement(*asked)  # type: ignore[arg-type]  # what `Compare` is called with
     except Exception:  # noqa: BLE001  (its operators raise whatever numpy does)

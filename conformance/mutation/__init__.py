@@ -1,1 +1,1 @@
-"""The suite proved by faults: broken copies of a backend, and which checks notice each of them."""
+"""Tests the suite with faults: broken copies of a backend, and which checks notice each of them."""

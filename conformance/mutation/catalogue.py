@@ -12,14 +12,16 @@ from npu_assay.partitioners.exir import Backend
 
 
 class CatalogueError(UsageError):
-    """No catalogue, or one that is not what it must be; the message says what was found."""
+    """A catalogue is missing or invalid; the message says what was found."""
 
 
 def catalogue_of(backend: Backend, spec: str | None) -> str:
     """`module:attribute` of the catalogue: `spec`, or the one that the backend names."""
     found = spec if spec is not None else backend.faults
     if found is None:
-        raise CatalogueError(f"backend {backend.name!r} names no catalogue of faults (--faults module:attribute)")
+        raise CatalogueError(
+            f"backend {backend.name!r}: found no catalogue of faults, expected --faults module:attribute"
+        )
     return found
 
 
@@ -38,7 +40,7 @@ def load_faults(backend: str, catalogue: str) -> tuple[Fault, ...]:
     names = [fault.id for fault in found]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise CatalogueError(f"faults {catalogue!r}: there are two named {twice}")
+        raise CatalogueError(f"faults {catalogue!r}: found two faults named {twice}, expected different names")
     return found
 
 
@@ -47,6 +49,6 @@ def selected(faults: Sequence[Fault], expression: str | None) -> tuple[Fault, ..
     matches = compile_expression(expression) if expression is not None else lambda name: True
     found = tuple(fault for fault in faults if matches(fault.id))
     if not found:
-        example = f", which look like {faults[0].id}" if faults else ""
+        example = f"; an id looks like {faults[0].id}" if faults else ""
         raise CatalogueError(f"-k {expression!r}: matches none of {len(faults)} faults{example}")
     return found

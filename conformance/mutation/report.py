@@ -1,4 +1,4 @@
-"""What all outcomes say about the suite: rates per stage and kind, what each check notices, and what survives."""
+"""Summarizes the outcomes: rates per stage and kind, the faults that each check noticed, and the survivors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Rate:
 
 @dataclass(frozen=True)
 class Check:
-    """What one check noticed: faults in all, faults that nothing else noticed, and of those it is expected to."""
+    """The faults that one check noticed: all, those noticed by no other check, and those it was expected to notice."""
 
     name: str
     caught: int
@@ -40,7 +40,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Mutation:
-    """A whole run."""
+    """The outcomes of all faults of a run."""
 
     backend: str
     table: str
@@ -59,7 +59,7 @@ class Mutation:
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """What noticed the faults, by how many."""
+        """The checks that noticed faults, those with most faults first."""
         names = {check for one in self.outcomes for check in (*one.checks, *one.expected)}
         found = [_check(name, self.outcomes) for name in names]
         return tuple(sorted(found, key=lambda check: (-check.caught, check.name)))

@@ -1,6 +1,6 @@
-"""All faults, one process per core. Processes get names of faults and make the broken backends themselves.
+"""Runs all faults, one process per core. The processes get names of faults and make the broken backends.
 
-The process of the command runs none of it: a broken backend may end its process or never return.
+The process of the command runs no broken backend: one may end its process or never return.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from npu_assay.conformance.run.selection import all_cases
 from npu_assay.conformance.table import Table, load_table
 from npu_assay.faults import Fault
 
-DEATH = "the process that tried the fault ended without an answer, or had none after {:g} s"
+DEATH = "the process that tried the fault ended without an answer, or gave none within {:g} s"
 
 
 @dataclass(frozen=True)
 class Job:
     """What a process needs to know.
 
-    limit: how many cases besides the named ones a fault gets. timeout: how many seconds for all its cases.
+    limit: how many cases a fault gets in addition to the named ones. timeout: how many seconds for all its cases.
     """
 
     backend: str
@@ -78,7 +78,7 @@ def run_fault(job: Job, name: str) -> Outcome:
 
 @contextmanager
 def _ending_after(seconds: float) -> Iterator[None]:
-    """End this process unless the body is done in time, even when it holds the interpreter's lock all the while."""
+    """End this process unless the body ends in time, even if the body never releases the interpreter lock."""
     with tempfile.TemporaryFile() as nobodys:  # where it hangs is not asked
         faulthandler.dump_traceback_later(seconds, exit=True, file=nobodys)
         try:
@@ -88,7 +88,7 @@ def _ending_after(seconds: float) -> Iterator[None]:
 
 
 def run_faults(job: Job, names: Sequence[str], workers: int) -> Iterator[Outcome]:
-    """Try faults and yield each outcome as it comes. A fault that ends its process, or hangs, is noticed by that."""
+    """Try faults and yield each outcome as it comes. A fault that ends its process or hangs counts as noticed."""
     queue = deque(names)
     while queue:
         suspects = yield from _drain(job, queue, workers)
@@ -97,7 +97,7 @@ def run_faults(job: Job, names: Sequence[str], workers: int) -> Iterator[Outcome
 
 
 def _drain(job: Job, queue: deque[str], workers: int) -> Generator[Outcome, None, list[str]]:
-    """Try faults until none is left or a process ends; returns the names that were in flight then."""
+    """Try faults until none is left or a process ends; returns the names that were being tried then."""
     flying: dict[Future[Outcome], str] = {}
     with _processes(workers) as executor:
         try:
@@ -129,7 +129,7 @@ def _processes(workers: int) -> ProcessPoolExecutor:
 
 
 def _start() -> None:
-    """Ctrl-C is the parent's to handle; no process outlives a killed parent."""
+    """Leave Ctrl-C to the parent, and end this process when the parent is killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     if parent is not None:

@@ -12,12 +12,12 @@ from npu_assay.conformance.table import Table
 from npu_assay.faults import Fault
 
 Right = Callable[[Case], CaseResult]
-"""What a case shows on the right backend."""
+"""The result of a case on the right backend."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one fault.
+    """The outcome of one fault.
 
     checks: those that noticed it, each with the first failing case. expected: those that the catalogue says must
     notice it. alone: the check that was the only one to notice it. cases: how many were run. message: of the first
@@ -47,8 +47,8 @@ class Outcome:
 def trial(fault: Fault, table: Table, cases: Sequence[Case], right: Right, limit: int) -> Outcome:
     """Run cases until every expected check has noticed the fault.
 
-    Behind the cases that the catalogue names any check will do, and at most `limit` further ones are run.
-    A failure that the right backend has as well notices nothing.
+    After the cases that the catalogue names, at most `limit` further ones are run, until any check notices the fault.
+    A failure that the right backend has, too, does not count.
     """
     checks: dict[str, str] = {}
     message, count = "", 0
@@ -79,7 +79,7 @@ def ordered(fault: Fault, cases: Sequence[Case], limit: int) -> Iterator[tuple[C
 
 
 def _fits(name: str, parts: Sequence[str]) -> bool:
-    """Whether the first part begins the name and the others follow, each somewhere behind the one before."""
+    """Whether the name begins with the first part and contains the others after it, in this order."""
     if not name.startswith(parts[0]):
         return False
     place = len(parts[0])

@@ -1,4 +1,4 @@
-"""The application of an operator that a case's model holds: its operands, arguments and results, as torch has them."""
+"""The application of an operator in a case's model: its operands, arguments and results, as torch has them."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class NoProgram(Exception):
 def application(
     graph: Graph, subject: str, options: Mapping[str, Any] = MappingProxyType({}), tried: bool = False
 ) -> Application:
-    """The application that step `subject` is, its sizes found by asking torch. Raises NoProgram.
+    """The application that step `subject` is, with the sizes that torch computes. Raises NoProgram.
 
-    options: what a user tells the partitioner. tried: torch is known to take the model, and is asked for sizes alone.
+    options: the partitioner's options. tried: torch is known to accept the model, so only sizes are computed.
     """
     known, around = _tensors(graph, tried), Surroundings(graph, subject, options)
     step = next(step for step in graph.steps if step.name == subject)
@@ -94,7 +94,7 @@ def _numbers(value: Value) -> Numbers:
 
 
 def _tensors(graph: Graph, tried: bool) -> Mapping[Ref, Tensor]:
-    """Every tensor of the model: without numbers, and if they are few with zeros, which torch checks more of."""
+    """Every tensor of the model: on device meta, or zeros if they are small, as torch then checks more."""
     few = sum(_elements(value) for value in graph.values) <= COMPUTED
     try:
         found = _run(graph, "meta")
@@ -109,7 +109,7 @@ def _tensors(graph: Graph, tried: bool) -> Mapping[Ref, Tensor]:
 
 
 def runs(graph: Graph) -> bool:
-    """Whether torch takes the model with numbers, however many: it checks less of tensors without."""
+    """Whether torch accepts the model with numbers, of any size: on device meta it checks less."""
     try:
         _computed(graph)
     except NoProgram:
@@ -134,7 +134,7 @@ def _run(graph: Graph, device: str) -> Mapping[Ref, Tensor]:
 
 
 def _sized(step: Step, known: Mapping[Ref, Tensor]) -> Mapping[Ref, Tensor]:
-    """The results of a step without numbers. Torch is asked once: programs near each other have the same steps."""
+    """The results of a step on device meta, cached: similar programs have the same steps."""
     taken = (*references(step.args), *(ref for _, item in step.kwargs for ref in references(item)))
     sizes = tuple((tuple(known[ref].shape), known[ref].stride(), known[ref].dtype) for ref in taken)
     asked = (step.name, step.op, repr(step.args), repr(step.kwargs), step.outputs, sizes)
@@ -165,9 +165,11 @@ def _dtype(value: Value) -> torch.dtype:
 def _results(step: Step, known: Mapping[Ref, Tensor]) -> Mapping[Ref, Tensor]:
     args = [_handed(item, known) for item in step.args]
     if "split" in step.op and type(args[1]) is int and max(args[0].shape, default=0) > args[1] * PIECES:
-        raise NoProgram(f"{step.op}: more than {PIECES} pieces")
+        raise NoProgram(f"{step.op}: found more than {PIECES} pieces, expected fewer")
     if step.op == "aten.convolution.default" and args[6] and args[0].shape[1:2] != args[1].shape[:1]:
-        raise NoProgram(f"{step.op}: transposed, and weights of other channels")  # torch asks only with numbers
+        raise NoProgram(
+            f"{step.op}: transposed, found weights of other channels than the input"
+        )  # torch asks only with numbers
     kwargs = {name: _handed(item, known) for name, item in step.kwargs}
     try:
         made = aten(canonical(step.op))(*args, **kwargs)
@@ -181,7 +183,7 @@ def _results(step: Step, known: Mapping[Ref, Tensor]) -> Mapping[Ref, Tensor]:
     if len(listed) < step.outputs or any(each.numel() > MOST for each in listed):
         raise NoProgram(step.op)
     if "split" in step.op and len(listed) != step.outputs:
-        raise NoProgram(f"{step.op}: {len(listed)} results")
+        raise NoProgram(f"{step.op}: found {len(listed)} results, expected {step.outputs}")
     return {Ref(step.name, index): tensor for index, tensor in enumerate(listed)}
 
 

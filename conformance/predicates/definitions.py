@@ -1,8 +1,7 @@
-"""What the constraints of a table mean, as predicates: its own definitions, and else the suite's of `definitions.toml`.
+"""The constraints of a table as predicates: the table's own definitions, else the suite's in `definitions.toml`.
 
-A code means something to a kind of rows (`KINDS`), and something else perhaps to one operator of them. The
-predicates say what the cases were written from, and a test compares the two case by case; none of the suite's codes
-has its cases made from them.
+A constraint has a definition per kind of rows (`KINDS`), and perhaps another one for an operator. The suite's cases are
+written by hand, not generated from these predicates; a test compares the two case by case.
 """
 
 from __future__ import annotations
@@ -33,25 +32,25 @@ class Defined:
 
 
 def kind_of(row: Row) -> str:
-    """The kind of a row, by the number types that it lists."""
+    """The kind of a row, by the precisions that it lists."""
     if not row.precisions:
         return "static_int8"
     return "integers" if set(row.precisions) & set(INTEGER_PRECISIONS) else "floats"
 
 
 def held(table: Table, row: Row, precision: str | None) -> tuple[Constraint, ...]:
-    """The constraints of a row in one of its number types, the common ones first."""
+    """The constraints of a row in one of its precisions, the common ones first."""
     return tuple(c for c in (*table.common, *row.constraints) if c.holds_for(precision))
 
 
 def defined(table: Table, row: Row, precision: str | None) -> tuple[Defined, ...]:
-    """Those of the row's constraints that a predicate says, in the table's order."""
+    """The row's constraints that have a predicate, in the table's order."""
     found = ((c, definition(table, row, c.code)) for c in held(table, row, precision))
     return tuple(Defined(c.code, c.value, predicate) for c, predicate in found if predicate is not None)
 
 
 def definition(table: Table, row: Row, code: str) -> Predicate | None:
-    """What a code means in a row; None where no predicate says it."""
+    """The predicate of a constraint's id in a row; None if it has none."""
     own = table.own.definition(code)
     if own is not None:
         return own.holds

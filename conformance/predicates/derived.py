@@ -1,19 +1,19 @@
-"""The features that an application has by all of its arguments together.
+"""The features that follow from all arguments of an application together.
 
-- `given`: the names of the arguments that are not left out; `number`: the first argument that is a number.
+- `given`: the names of the arguments that are given; `number`: the first argument that is a number.
 - `operands`, `results`, `all_tensors`: every tensor that it takes, that it makes, and both.
 - `bounds`: the two of a clamp. `gaps`: how many indices are left out.
 - `padded`: the dimensions that a pad makes larger or smaller.
 - `reduced`: the dimensions that a reduction takes away; `spans`: of each of them its size, and the products of the
-  sizes in front of it and behind it; `leading`: the sizes in front of `dim`.
+  sizes before it and after it; `leading`: the sizes before `dim`.
 - `turned`: whether a permutation or a copy brings the dimensions into another order. `flat`: whether size and stride
   of a view are those of a tensor whose numbers lie next to each other.
 - `planes_read`, `rows_read`, `columns_read`: of a convolution's input, how many its windows reach.
 - `image_sizes`: of the first input and the result of a convolution or pool, all sizes but the batch's and, of several
   images, the largest product of two of their sizes.
 - `piece_size`: of a pool with a dilation of rows, the numbers in a row of the input; of one with a dilation of columns,
-  the pixels of all images of every so many-th column; 0 without dilation.
-- `bias_error`: the largest part by which a bias's scales miss input scale * weight scale.
+  the pixels of all images in every n-th column, n being the dilation; 0 without dilation.
+- `bias_error`: the largest relative difference between a bias's scales and input scale * weight scale.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from npu_assay.conformance.predicates.operands import Operand
 
 
 class Applied(Protocol):
-    """What features are derived from."""
+    """The application from which features are derived."""
 
     @property
     def op(self) -> str: ...
@@ -41,7 +41,7 @@ class Applied(Protocol):
         """The kernel, stride, padding or dilation in one direction."""
 
     def from_the_front(self, found: Any) -> Any:
-        """Dimensions that are counted from the back, counted from the front."""
+        """Negative dimensions as dimensions from the front."""
 
 
 def _given(use: Applied) -> tuple[str, ...]:
@@ -145,7 +145,7 @@ def _piece_size(use: Applied) -> int | None:
 
 
 def _bias_error(use: Applied) -> float | None:
-    """None where one of the three has no scale; infinite where there are not as many scales as outputs."""
+    """`bias_error`: None if one of the three has no scale; infinite if the numbers of scales and outputs differ."""
     names = ("mat1", "mat2", "self") if "mat1" in use.arguments else ("input", "weight", "bias")
     x, weight, bias = (found if isinstance(found := use.arguments.get(name), Operand) else None for name in names)
     if x is None or weight is None or bias is None or x.scale is None or not weight.scales or not bias.scales:

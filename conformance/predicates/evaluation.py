@@ -1,6 +1,6 @@
-"""Predicates of one application: true, false, or undefined where it lacks a feature.
+"""Evaluates predicates for one application: true, false, or undefined if it lacks a feature.
 
-A part that is undefined makes the whole undefined, unless the rest decides: `x.rank < 4 or x.shape[3] % 4 == 0` is
+An undefined part makes the whole undefined, unless the other parts decide: `x.rank < 4 or x.shape[3] % 4 == 0` is
 true of a matrix, which has no fourth dimension.
 """
 
@@ -49,12 +49,12 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType({"abs": abs, "le
 
 
 def holds(predicate: Predicate, find: Find) -> bool | None:
-    """Whether it holds; None where that is undefined. Raises PredicateError for what cannot be compared."""
+    """Whether a predicate holds; None if undefined. Raises PredicateError for values that cannot be compared."""
     return truth(predicate.tree, find)
 
 
 def truth(tree: ast.expr, find: Find) -> bool | None:
-    """As `holds`, of a part."""
+    """As `holds`, for a part of a predicate."""
     match tree:
         case ast.BoolOp(op=ast.And(), values=parts):
             return _every([truth(part, find) for part in parts])
@@ -74,7 +74,7 @@ def truth(tree: ast.expr, find: Find) -> bool | None:
 
 
 def wanting(tree: ast.expr, find: Find, wanted: bool = True) -> int:
-    """How many atoms have to change, at least, for it to be as wanted: 0 where it is."""
+    """The smallest number of atoms that must change for the part to be as wanted; 0 if it is."""
     match tree:
         case ast.BoolOp(op=op, values=parts):
             found = [wanting(part, find, wanted) for part in parts]
@@ -94,7 +94,7 @@ def _negated(found: bool | None) -> bool | None:
 
 
 def value(tree: ast.expr, find: Find) -> Any:
-    """What a part of a predicate amounts to. Raises Undefined, and TypeError for operands that do not fit."""
+    """The value of a part of a predicate. Raises Undefined, and TypeError for operands of wrong types."""
     match tree:
         case ast.Constant(value=constant):
             return constant
@@ -121,11 +121,11 @@ def _computed(tree: ast.expr, find: Find) -> Any:
             return -_number(operand, find)
         case ast.Call(func=ast.Name(id=name), args=args):
             return _called(name, [value(argument, find) for argument in args])
-    raise PredicateError(f"{ast.unparse(tree)!r} is no part of the language")
+    raise PredicateError(f"{ast.unparse(tree)!r} is not part of the language")
 
 
 def _called(name: str, given: list[Any]) -> Any:
-    """The least and the largest of an empty list are undefined."""
+    """A function's value; min and max of an empty list are undefined."""
     if given == [()] and name in ("max", "min"):
         raise Undefined(name)
     return _FUNCTIONS[name](*given)
@@ -141,7 +141,7 @@ def _number(tree: ast.expr, find: Find) -> Any:
 def _attribute(owner: Any, name: str, tree: ast.expr) -> Any:
     found = getattr(owner, name, None)
     if not hasattr(owner, "is_constant"):
-        raise TypeError(f"{ast.unparse(tree)} is {owner!r}, which is no operand")
+        raise TypeError(f"{ast.unparse(tree)} is {owner!r}, expected an operand")
     if found is None:
         raise Undefined(name)
     return found
@@ -149,7 +149,7 @@ def _attribute(owner: Any, name: str, tree: ast.expr) -> Any:
 
 def _item(owner: Any, index: Any) -> Any:
     if not isinstance(owner, tuple) or type(index) is not int:
-        raise TypeError(f"[{index!r}] of {owner!r}: expected a list and a whole number")
+        raise TypeError(f"found [{index!r}] of {owner!r}, expected a list and a whole number")
     if not -len(owner) <= index < len(owner):
         raise Undefined(index)
     if owner[index] is None:  # the bound of a clamp that has none
@@ -160,7 +160,7 @@ def _item(owner: Any, index: Any) -> Any:
 def _compared(op: type[ast.cmpop], left: Any, right: Any) -> bool:
     listed = op in (ast.In, ast.NotIn)
     if listed and not isinstance(right, tuple):
-        raise TypeError(f"{right!r} is no list")
+        raise TypeError(f"{right!r} is not a list")
     for other in right if listed else (right,):
         if _kind(left) is not _kind(other):
             raise TypeError(f"{left!r} and {other!r} cannot be compared")
@@ -176,7 +176,7 @@ def _quantified(name: str, inner: ast.GeneratorExp, find: Find) -> bool | None:
     assert isinstance(over.target, ast.Name)
     target, items = over.target.id, value(over.iter, find)
     if not isinstance(items, tuple):
-        raise TypeError(f"{ast.unparse(over.iter)} is {items!r}, which is no list")
+        raise TypeError(f"{ast.unparse(over.iter)} is {items!r}, expected a list")
 
     def found(item: Any) -> bool | None:
         return truth(inner.elt, lambda asked: item if asked == target else find(asked))
@@ -195,7 +195,7 @@ def atom_truth(atom: Atom, find: Find) -> bool | None:
 
 @cache
 def says(predicate: Predicate, atoms: tuple[bool | None, ...]) -> bool | None:
-    """What a predicate says when its atoms, in their order, have these truths."""
+    """The value of a predicate whose atoms, in their order, have these values."""
     known = dict(zip((atom.text for atom in predicate.atoms), atoms, strict=True))
     return _said(predicate.tree, known)
 
@@ -212,7 +212,7 @@ def _said(tree: ast.expr, atoms: Mapping[str, bool | None]) -> bool | None:
 
 
 def side(atom: Atom, find: Find) -> Any:
-    """What stands on the left of an atom's comparison, None where it is undefined or compares nothing."""
+    """The left side of an atom's comparison; None if it is undefined or the atom is not a comparison."""
     if not isinstance(atom.tree, ast.Compare):
         return None
     try:
@@ -222,7 +222,7 @@ def side(atom: Atom, find: Find) -> Any:
 
 
 def distance(atom: Atom, find: Find) -> float | None:
-    """How far an ordered atom is from its limit, whichever side it is on; None where that is undefined."""
+    """The absolute distance of an ordered atom from its limit; None if that is undefined."""
     assert isinstance(atom.tree, ast.Compare)
     try:
         return float(abs(value(atom.tree.left, find) - value(atom.tree.comparators[0], find)))
@@ -231,7 +231,7 @@ def distance(atom: Atom, find: Find) -> float | None:
 
 
 def members(atom: Atom, find: Find) -> tuple[Any, ...]:
-    """The list of an atom with `in`, or the one number of a comparison; () where it is undefined."""
+    """The list of an atom with `in`, or the right side of a comparison; () if it is undefined."""
     assert isinstance(atom.tree, ast.Compare)
     try:
         found = value(atom.tree.comparators[0], find)
@@ -241,7 +241,7 @@ def members(atom: Atom, find: Find) -> tuple[Any, ...]:
 
 
 def feature_value(text: str, find: Find) -> Any:
-    """The value of a feature as it stands in a predicate, None where it is undefined."""
+    """The value of a feature, written as in a predicate; None if it is undefined."""
     try:
         return value(_parsed(text), find)
     except Undefined:

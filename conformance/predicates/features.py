@@ -2,9 +2,9 @@
 
 - An argument has the name that torch's schema gives it (`dim`, `alpha`, `keepdim`, `groups`, `weight`, `tensors`);
   `x` and `y` are the first two operands, `out` is the first result, and `value` the number beside the constraint.
-- What operands have says `operands`. A list of operands is a list of those; dimensions count from the front, also
-  where a program counts them from the back.
-- What all arguments together tell says `derived`, and what the program around it tells `surroundings`.
+- The features of an operand are in `operands`. A list of operands is a list of those; dimensions count from the front,
+  also if a program counts them from the back.
+- The features of all arguments together are in `derived`, those of the program around it in `surroundings`.
 - Convolutions and pools have `kernel_h`, `kernel_w`, `stride_h`, `padding_w`, `dilation_h` and so on (`_d` for the
   depth of volumes; lines have only `_w`), and convolutions `in_channels` and `out_channels`.
 - `batch`, `channels`, `height` and `width` are the sizes of `x` as images have them.
@@ -39,14 +39,14 @@ DIRECTIONS = ("d", "h", "w")
 IMAGE: Mapping[str, tuple[int, int]] = MappingProxyType(
     {"batch": (0, 1), "channels": (1, 2), "height": (-2, 4), "width": (-1, 3)}
 )
-"""Sizes of `x`: which of them, and the least rank at which it has that meaning."""
+"""Features that are sizes of `x`: the dimension, and the smallest rank at which it has that meaning."""
 BUILT_IN = frozenset(
     (
         *("x", "y", "out", "value", "in_channels", "out_channels", *IMAGE, *DERIVED, *SURROUNDINGS),
         *(f"{kind}_{direction}" for kind in WINDOW for direction in DIRECTIONS),
     )
 )
-"""The suite's own names, besides those of arguments."""
+"""The suite's names of features, in addition to those of arguments."""
 DIMENSIONS = frozenset({"dim", "dims", "dim0", "dim1", "start_dim", "end_dim"})
 
 
@@ -54,7 +54,7 @@ DIMENSIONS = frozenset({"dim", "dims", "dim0", "dim1", "start_dim", "end_dim"})
 class Application:
     """One application: arguments by their names in torch's schema, and the results. Lists are tuples.
 
-    What does not depend on `value` is worked out once.
+    Features that do not depend on `value` are computed once.
     """
 
     op: str
@@ -65,7 +65,7 @@ class Application:
     _kept: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def find(self, name: str) -> Any:
-        """The feature of this name. Raises Undefined where the application lacks it."""
+        """The feature of this name. Raises Undefined if the application lacks it."""
         own = name in self.arguments and name != "value"  # which a pad's argument is called, too
         found = self.arguments[name] if own else self._derived(name)
         if found is None:
@@ -73,7 +73,7 @@ class Application:
         return self.from_the_front(found) if name in DIMENSIONS else found
 
     def with_value(self, value: Any) -> Application:
-        """The same, of a constraint with this value."""
+        """The same application, with the value of a constraint as the feature `value`."""
         return Application(self.op, self.arguments, self.results, value, self.around, self._kept)
 
     @property
@@ -113,7 +113,7 @@ class Application:
         return self.window(kind, direction)
 
     def window(self, kind: str, direction: str) -> int | None:
-        """The kernel, stride, padding or dilation in one direction; None where the operator has none."""
+        """The kernel, stride, padding or dilation in one direction; None if the operator has none."""
         if self.op not in CONVOLUTIONS | POOLS or kind not in WINDOW or direction not in DIRECTIONS:
             return None
         sizes = self._window(kind)
@@ -121,7 +121,7 @@ class Application:
         return sizes[place] if -place <= len(sizes) else None
 
     def _window(self, kind: str) -> tuple[int, ...]:
-        """The sizes of a window in every direction that it has; a pool without strides has those of its kernel."""
+        """The sizes of a window in all its directions; a pool without strides has its kernel's sizes as strides."""
         if kind == "kernel" and self.op in CONVOLUTIONS:
             shape: tuple[int, ...] = self.arguments["weight"].shape
             return shape[2:]
@@ -134,12 +134,12 @@ class Application:
 
     @property
     def counted_rank(self) -> int:
-        """How many dimensions its arguments count: those of the result where it has one more, else of the input."""
+        """The rank that dims in arguments refer to: the result's if that has one more dimension, else the input's."""
         counted = self.results if "unsqueeze" in self.op else self.operands
         return counted[0].rank if counted else 0
 
     def from_the_front(self, found: Any) -> Any:
-        """Dimensions that are counted from the back, counted from the front."""
+        """Negative dimensions as dimensions from the front."""
         if isinstance(found, tuple):
             return tuple(map(self.from_the_front, found))
         return found + self.counted_rank if found < 0 else found
@@ -166,9 +166,9 @@ def known_names(application: Application) -> tuple[str, ...]:
 
 
 def check_names(predicate: Predicate, application: Application) -> None:
-    """Raise PredicateError, which names the nearest, for a name that no application of the operator has.
+    """Raise PredicateError, with the nearest name, for a name that no application of the operator has.
 
-    Raises OutsideError for one that a package brings although it means something here already.
+    Raises OutsideError for a package's feature whose name the suite uses already.
     """
     known = known_names(application)
     for name in predicate.bases:

@@ -4,7 +4,7 @@
     weight.bytes <= 512 * 1024          other.is_constant           all(t.shape[1] % 16 == 0 for t in tensors)
 
 Numbers, texts, features, `+ - * // %`, powers of numbers, comparisons, `in`, `and`, `or`, `not`, lists in parentheses,
-`min`, `max`, `abs`, `len`, and `all` or `any` over a list of operands. What a feature is says `features`.
+`min`, `max`, `abs`, `len`, and `all` or `any` over a list of operands. See `features` for the features.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ ATTRIBUTES = (
         "zero_point",
     ),
 )
-"""What can be asked of an operand."""
+"""The features of an operand."""
 FUNCTIONS = ("abs", "len", "max", "min")
 QUANTIFIERS = ("all", "any")
 LISTS = (ast.Name, ast.Attribute)
-"""What `all` and `any` go over: a list of operands, or the sizes of one."""
+"""The features over which `all` and `any` iterate: lists of operands, or sizes of one operand."""
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod)
 _ORDERED = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _COMPARISONS = (*_ORDERED, ast.Eq, ast.NotEq, ast.In, ast.NotIn)
 
 
 class PredicateError(ValueError):
-    """A text that is no predicate; the message says what was found where, and what is expected."""
+    """A text is not a predicate; the message says what was found where, and what is expected."""
 
 
 @dataclass(frozen=True)
 class Atom:
-    """A part of a predicate that is true or false and has no `and`, `or` or `not` in it. `features` as they stand."""
+    """A part of a predicate that is true or false, without `and`, `or` and `not`. features: as written in it."""
 
     tree: ast.expr
     text: str
@@ -57,54 +57,54 @@ class Atom:
 
     @property
     def ordered(self) -> bool:
-        """Whether it compares two numbers by size, so that it has a limit."""
+        """Whether it compares two numbers with <, <=, > or >=, so that it has a limit."""
         return isinstance(self.tree, ast.Compare) and isinstance(self.tree.ops[0], _ORDERED)
 
     @property
     def quantified(self) -> bool:
-        """Whether it is about every operand of a list."""
+        """Whether it is an `all` or `any`."""
         return isinstance(self.tree, ast.Call)
 
 
 @dataclass(frozen=True)
 class Predicate:
-    """A text of the language, read: `tree` has nothing in it that the language does not have."""
+    """A parsed predicate: `tree` contains only what the language has."""
 
     text: str
     tree: ast.expr = field(compare=False, repr=False)
 
     @cached_property
     def atoms(self) -> tuple[Atom, ...]:
-        """Its atoms, each once, from left to right."""
+        """The distinct atoms, from left to right."""
         found = {ast.unparse(tree): tree for tree in _leaves(self.tree)}
         return tuple(Atom(tree, text, tuple(features_in(tree))) for text, tree in found.items())
 
     @cached_property
     def numbers(self) -> tuple[int, ...]:
-        """The whole numbers in it, and what numbers alone amount to: 524288 of `512 * 1024`."""
+        """The whole numbers in it, and the values of constant expressions: 524288 for `512 * 1024`."""
         found = {_amount(tree) for tree in ast.walk(self.tree)}
         return tuple(sorted(n for n in found if n is not None))
 
     @cached_property
     def bases(self) -> tuple[str, ...]:
-        """The names that features begin with, but for those that `all` and `any` bind, each once."""
+        """The distinct first names of features, without those that `all` and `any` bind."""
         return tuple(dict.fromkeys(_bases(self.tree, frozenset())))
 
 
 def parse_predicate(text: str) -> Predicate:
     """Read a predicate. Raises PredicateError."""
     if len(text) > LONGEST:
-        raise PredicateError(f"{len(text)} characters, expected at most {LONGEST}")
+        raise PredicateError(f"found {len(text)} characters, expected at most {LONGEST}")
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         said = error.msg if isinstance(error, SyntaxError) else type(error).__name__
-        raise PredicateError(f"{text!r} is no expression: {said}") from error
+        raise PredicateError(f"{text!r} is not an expression: {said}") from error
     return Predicate(text.strip(), _truth(_chains_apart(tree), 0))
 
 
 def _amount(tree: ast.AST) -> int | None:
-    """What a part amounts to that has only whole numbers in it."""
+    """The value of a part that contains only whole numbers; None for any other."""
     match tree:
         case ast.Constant(value=found) if type(found) is int:
             return found
@@ -115,14 +115,14 @@ def _amount(tree: ast.AST) -> int | None:
 
 
 def _product(op: ast.operator, a: int, b: int) -> int | None:
-    """Their product or power, None where it is beyond what a limit can be."""
+    """The product or power; None if it is larger than any limit."""
     if isinstance(op, ast.Mult):
         return a * b
     return a**b if 0 <= a <= 16 and 0 <= b <= 40 and a**b <= LARGEST else None
 
 
 def features_in(tree: ast.expr) -> Iterator[str]:
-    """The features of a checked tree, as they stand, each once: `x.shape[2]`, `kernel_h`."""
+    """The distinct features of a checked tree, as written: `x.shape[2]`, `kernel_h`."""
     return iter(dict.fromkeys(_features(tree)))
 
 
@@ -172,7 +172,7 @@ def _leaves(tree: ast.expr) -> Iterator[ast.expr]:
 
 
 class _Apart(ast.NodeTransformer):
-    """`1 <= a <= 3` is two comparisons."""
+    """Splits chained comparisons: `1 <= a <= 3` becomes two."""
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
         self.generic_visit(node)
@@ -192,7 +192,7 @@ def _chains_apart(tree: ast.expr) -> ast.expr:
 
 
 def _truth(tree: ast.expr, depth: int) -> ast.expr:
-    """Check what is to be true or false. Raises PredicateError."""
+    """Check a part that must be true or false. Raises PredicateError."""
     if depth > DEEPEST:
         raise PredicateError("nested too deeply")
     if isinstance(tree, ast.BoolOp):
@@ -226,7 +226,7 @@ def _comparison(tree: ast.Compare, depth: int) -> None:
 
 
 def _quantified(tree: ast.Call, depth: int) -> None:
-    """`all(... t ... for t in tensors)`."""
+    """Check `all(... t ... for t in tensors)`. Raises PredicateError."""
     inner = tree.args[0] if len(tree.args) == 1 and not tree.keywords else None
     if not isinstance(inner, ast.GeneratorExp) or len(inner.generators) != 1:
         raise _unexpected(tree, "all(... for t in LIST)")
@@ -276,7 +276,7 @@ def _feature(tree: ast.Name | ast.Attribute | ast.Subscript, depth: int) -> None
 
 
 def _parts(tree: ast.expr) -> Sequence[ast.expr]:
-    """What a computed number is made of. Raises PredicateError for anything else."""
+    """The operands of an arithmetic expression. Raises PredicateError for anything else."""
     match tree:
         case ast.BinOp(left=left, op=op, right=right) if isinstance(op, _ARITHMETIC):
             return left, right

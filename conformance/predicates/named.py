@@ -1,7 +1,7 @@
-"""Constraints of the suite as predicates, for rows where they stand beside constraints of the table's own.
+"""Constraints of the suite as predicates, for rows that combine them with constraints that the table defines.
 
-Alone they have cases that were written for them (docs/constraints.md); beside others these are generated, too. What is
-not listed here has a meaning that no predicate says: a table that needs it beside its own defines it itself.
+In other rows they have cases written by hand (docs/constraints.md); in such rows the cases are generated. A constraint
+that is not listed here has no predicate: a table that combines it with its own must define it.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ WHATEVER_SIZES = frozenset(
         *("static_shape", "static_weights", "unfused", "weight_axis", "weight_zero_point"),
     }
 )
-"""Constraints on types, scales and constants, which a program keeps or breaks whatever its sizes and arguments are."""
+"""Constraints on dtypes, scales and constants, which do not depend on sizes and arguments."""
 
 
 @cache
 def named_definition(code: str) -> Definition | None:
-    """The suite's constraint of this code as a predicate; None for one that no predicate says."""
+    """The suite's constraint of this id as a predicate; None if it has none."""
     return Definition(code, parse_predicate(NAMED[code])) if code in NAMED else None

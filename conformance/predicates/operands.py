@@ -1,12 +1,12 @@
-"""A tensor that an operator takes or makes, as predicates ask about it.
+"""The features of a tensor that an operator takes or returns.
 
-- `rank`, `shape`, `elements`, `bytes`, `dtype` (of its codes where it is quantized) and `real`, the type that it is
-  computed in; `is_constant`, `is_input` (of the model), `is_contiguous`.
-- `is_quantized`, `is_per_channel`, `scale` (of all of it), `largest_scale`, `smallest_scale` (of its channels),
+- `rank`, `shape`, `elements`, `bytes`, `dtype` (of its codes if it is quantized) and `real`, the dtype in which it is
+  computed; `is_constant`, `is_input` (of the model), `is_contiguous`.
+- `is_quantized`, `is_per_channel`, `scale` (per tensor), `largest_scale`, `smallest_scale` (of its channels),
   `scale_axis`, `group` (how many neighbors share a scale), `zero_point`.
-- `open_axes` and `open_sizes`: which of its sizes are known only at run time, and how many.
+- `open_axes` and `open_sizes`: the axes whose size is dynamic, and their number.
 - `channel_axis`, `channels`: the inferred channel dimension, and its size: dimension 1 of an image, else the last.
-- `has_zero`, `only_number`, `largest_sum`: of a constant's numbers.
+- `has_zero`, `only_number`, `largest_sum`: of a constant's numbers, see the properties.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BYTES: Mapping[str, int] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Numbers:
-    """What predicates ask about the numbers that a constant holds."""
+    """The properties of a constant's numbers that are features."""
 
     has_zero: bool
     only: float
@@ -61,12 +61,12 @@ class Operand:
 
     @property
     def real(self) -> str:
-        """The type that it is computed in where nothing quantizes: float32 of codes, else its own."""
+        """The dtype in which it is computed without quantization: float32 for codes, else its own."""
         return "float32" if self.is_quantized else self.dtype
 
     @property
     def open_sizes(self) -> int:
-        """How many of its sizes are known only at run time."""
+        """The number of dynamic sizes."""
         return len(self.open_axes)
 
     @property
@@ -89,16 +89,16 @@ class Operand:
 
     @property
     def only_number(self) -> float | None:
-        """The number that a constant holds everywhere; not a number, which equals none, where they differ."""
+        """The number that a constant holds everywhere; NaN, which equals no number, if they differ."""
         return None if self.numbers is None else self.numbers().only
 
     @property
     def largest_sum(self) -> int | None:
-        """Of the rows of a constant's codes, the largest sum of their absolute values."""
+        """The largest sum of absolute values over the rows of a constant's codes."""
         return None if self.numbers is None else self.numbers().largest_sum
 
     @property
     def bytes(self) -> int:
-        """Its numbers' bytes, rounded up; scales not counted."""
+        """The bytes of its numbers, rounded up, without scales."""
         bits = 8 * BYTES.get(self.dtype, 4) if self.bits is None else self.bits
         return -(-self.elements * bits // 8)

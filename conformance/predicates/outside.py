@@ -1,7 +1,7 @@
 """Features and contexts from installed packages: names for predicates, and programs around an operator.
 
 A package names them in the entry-point group `npu_assay.constraints`; each entry is a Feature, a Context, or a tuple of
-these. They say what is promised of a program, and which programs there are: code of the oracle, which may not come from
+these. They define what is promised and which programs are tested, so they are code of the oracle and must not come from
 the package of a backend that is judged.
 """
 
@@ -27,7 +27,7 @@ PLAIN = (bool, int, float, str, Operand, type(None))
 class Feature:
     """A name that predicates may use, and what it is of an application of an operator.
 
-    of: gives a number, a text, a truth, an operand or a tuple of these; None where the application has no such thing.
+    of: returns a number, a string, a bool, an operand or a tuple of these; None if the application lacks the feature.
     It sees `op`, `arguments` by their names in torch's schema, `operands`, `results`, every other feature
     (`find("kernel_h")`), and the program around it (`around.graph`, `around.subject`). The same application has the
     same value every time.
@@ -37,7 +37,7 @@ class Feature:
     of: Callable[[Any], Any]
 
     def value(self, application: Applied) -> Any:
-        """Its value. Raises OutsideError, which names it, for whatever `of` raises or gives besides."""
+        """The feature's value. Raises OutsideError, which names it, if `of` raises an error or returns another type."""
         try:
             found = self.of(application)
         except Undefined:
@@ -49,7 +49,7 @@ class Feature:
         if not _is_plain(found):
             raise OutsideError(
                 f"{self._where(application)}: found a {type(found).__name__}, "
-                f"expected a number, a text, a truth, an operand, a tuple of these, or None"
+                f"expected a number, a string, a bool, an operand, a tuple of these, or None"
             )
         return found
 
@@ -60,17 +60,17 @@ class Feature:
 
 @dataclass(frozen=True)
 class Context:
-    """A program around an operator, which every row that can have it is asked: `operator/context/NAME`.
+    """A program around an operator, which is a case of every row that can have it: `operator/context/NAME`.
 
-    around: makes it of a row's plain program and the name of the step that is asked about, which stays as it is; None
-    where the operator cannot stand there.
+    around: makes it from a row's plain program and the name of the tested step, which it must keep unchanged; None if
+    the operator cannot be in this context.
     """
 
     name: str
     around: Callable[[Graph, str], Graph | None]
 
     def program(self, graph: Graph, subject: str) -> Graph | None:
-        """The program. Raises OutsideError, which names the context, for whatever `around` raises or gives besides."""
+        """The program. Raises OutsideError, with the context's name, if `around` raises or returns another type."""
         plain = next(step for step in graph.steps if step.name == subject)
         where = f"context {self.name!r} of {outside.CONSTRAINTS}, around {plain.op}"
         try:
@@ -102,7 +102,7 @@ def outside_contexts() -> tuple[Context, ...]:
 
 @cache
 def _brought() -> Mapping[str, Feature | Context]:
-    """Everything, by name. Raises OutsideError for an entry that does not load, or is neither, and for a name twice."""
+    """All features and contexts by name. Raises OutsideError for an invalid entry or a name that is used twice."""
     found = dict[str, Feature | Context]()
     for point in outside.constraint_points():
         where = f"constraint {point.value!r} of {outside.CONSTRAINTS}"
@@ -112,7 +112,7 @@ def _brought() -> Mapping[str, Feature | Context]:
             raise OutsideError(f"{where}: {type(error).__name__}: {error}") from error
         for each in _listed(loaded, where):
             if each.name in found:
-                raise OutsideError(f"{where}: {each.name} is there already")
+                raise OutsideError(f"{where}: {each.name} is there already, expected another name")
             found[each.name] = each
     return found
 
@@ -124,5 +124,5 @@ def _listed(loaded: object, where: str) -> Iterator[Feature | Context]:
             raise OutsideError(f"{where}: found a {type(each).__name__}, expected {expected}")
         name = each.name
         if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name) or name != name.lower():
-            raise OutsideError(f"{where}: its name is {name!r}, expected small letters, digits and _")
+            raise OutsideError(f"{where}: its name is {name!r}, expected lower-case letters, digits and _")
         yield each

@@ -1,9 +1,9 @@
-"""What `[constraints]` of a table says of a code: a sentence, and perhaps a predicate or why no case can reach it.
+"""The table's section `[constraints]`: the sentence of each id, and perhaps a predicate or why no case tests it.
 
     lanes = { says = "input channels must be a multiple of {value}", holds = "in_channels % value == 0" }
     fits_sram = { says = "the whole model must fit the memory", unchecked = "the suite's models all do" }
 
-A code that is only a sentence means what the suite takes it for (docs/constraints.md).
+An id with only a sentence has the suite's meaning (docs/constraints.md).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ KEYS: Mapping[str, type] = {"says": str, "holds": str, "unchecked": str}
 
 @dataclass(frozen=True)
 class Definition:
-    """A code that a table defines: `holds`, or the reason why no case can be about it."""
+    """A constraint that a table defines: `holds`, or the reason why no case can test it."""
 
     code: str
     holds: Predicate | None
@@ -29,17 +29,17 @@ class Definition:
 
 @dataclass(frozen=True)
 class Own:
-    """The codes of a table that it defines itself."""
+    """The constraints that a table defines, by id."""
 
     definitions: tuple[Definition, ...] = ()
 
     def definition(self, code: str) -> Definition | None:
-        """The definition of a code; None where the suite's meaning holds."""
+        """The definition of a constraint; None if it has the suite's meaning."""
         return next((each for each in self.definitions if each.code == code), None)
 
 
 def read_own(data: Mapping[str, Any], file: str) -> tuple[dict[str, str], Own]:
-    """Sentences by code, and definitions, of `[constraints]`. Raises TableError."""
+    """The sentences of `[constraints]` by id, and its definitions. Raises TableError."""
     sentences, definitions = dict[str, str](), list[Definition]()
     for code, found in data.items():
         where = f"{file}: constraints: {code}"
@@ -67,5 +67,5 @@ def _defined(code: str, data: Mapping[str, Any], where: str) -> tuple[str, Defin
     except PredicateError as error:
         raise TableError(f"{where}: holds: {error}") from error
     if ("value" in predicate.bases) != ("{value}" in data["says"]):
-        raise TableError(f"{where}: 'holds' and 'says' must both have the value, or neither: {data['holds']!r}")
+        raise TableError(f"{where}: 'holds' and 'says' must both use the value, or neither: found {data['holds']!r}")
     return data["says"], Definition(code, predicate)

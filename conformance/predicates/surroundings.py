@@ -1,13 +1,13 @@
-"""The features that an application has by the program around it, not by its own operands and arguments.
+"""The features that follow from the program around an application, not from its operands and arguments.
 
 - `distinct_operands`: how many different values it takes.
-- `used`: the results, by number, that something takes or that the model returns.
-- `upstream`, `downstream`: the operators in front of it and behind it without a quantize node in between;
-  `returned_real`: whether real numbers, not codes, leave the model that way.
-- `conversions`: the types that whatever takes the result turns it into.
-- `companions`: the operators that compute and that quantized operators, it among them, connect with it.
-- `refusals`: how many of the users' checks refuse it; `config_precisions`: the number types that a user names, all of
-  them if none; `configs`: the configs that a user names; `forced`: the options that a user turns on.
+- `used`: the indices of the results that some step takes or that the model returns.
+- `upstream`, `downstream`: the operators before it and after it without a quantize node in between;
+  `returned_real`: whether the model returns real numbers, not codes, along `downstream`.
+- `conversions`: the dtypes to which the users of the result convert it.
+- `companions`: the operators that compute and are connected to it by quantized operators.
+- `refusals`: how many of the user's checks refuse it; `config_precisions`: the precisions that the user names, all if
+  none; `configs`: the configs that the user names; `forced`: the options that the user turns on.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from typing import Any
 from npu_assay.conformance.programs.graph import Graph, Ref, Step, references
 
 IMAGES = ("conv", "pool", "upsample", "prelu", "mean.dim")
-"""Parts of the names of operators whose first operand and result are images: their channels are dimension 1."""
+"""Parts of names of operators whose first operand and result are images, with channels in dimension 1."""
 NO_LAYOUT = ("view", "squeeze", "permute", "mm.default", "linear", "reshape")
-"""Of operators whose result has its dimensions in an order of its own."""
+"""Parts of names of operators that change the order of dimensions."""
 PRECISIONS = ("FP32", "STATIC_QUANT", "DYNAMIC_QUANT")
-"""What XNNPACK's users may name."""
+"""The precisions that users of XNNPACK can name."""
 COPIES = ("view", "squeeze", "clone", "alias_copy", "detach_copy", "expand_copy", "permute_copy", "as_strided")
-"""Of operators that compute nothing."""
+"""Parts of names of operators that compute nothing."""
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """A program and the name of its step that is asked about; `options` are what the user tells the partitioner."""
+    """A program, the name of the tested step, and the user's options of the partitioner."""
 
     graph: Graph
     subject: str
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def find(self, name: str) -> Any:
-        """The feature of this name, None where there is none."""
+        """The feature of this name; None if there is none."""
         return getattr(self, name) if name in SURROUNDINGS else None
 
     @cached_property
@@ -89,7 +89,7 @@ class Surroundings:
             yield from self._downstream(after)
 
     def open_axes(self, name: str) -> tuple[int, ...]:
-        """The axes that are open of the inputs that a result depends on."""
+        """The dynamic axes of the inputs on which a result depends."""
         step = self._steps[name]
         values = {value.name: value.dynamic for value in self.graph.values}
         before = (ref.name for ref in taken(step))
@@ -98,7 +98,7 @@ class Surroundings:
 
     @property
     def conversions(self) -> tuple[str, ...]:
-        """The types that whatever takes the result turns it into, "" for what does not."""
+        """The dtypes to which the users of the result convert it; "" for a user that does not."""
         takers = self._takers.get(self.subject, ())
         found = tuple(str(dict(step.kwargs).get("dtype", "")) for step in takers)
         return (*found, "") if self.subject in {ref.name for ref in self.graph.outputs} else found
@@ -122,7 +122,7 @@ class Surroundings:
         return sum(computes(self._steps[name].op) for name in joined - {self.subject})
 
     def _delegable(self, step: Step) -> bool:
-        """Whether a step can be in a partition: in models with codes where its result is quantized."""
+        """Whether a step can be in a partition; in quantized models only if its result is quantized."""
         return step.quant is not None or not self._coded
 
     @cached_property
@@ -149,7 +149,7 @@ class Surroundings:
         return tuple(name for name, found in self.options.items() if found is True)
 
     def origin(self, ref: Ref) -> str:
-        """The constant that a value is a copy of without a quantize node, such as turned weights; else itself."""
+        """The constant that a value copies without a quantize node, such as a transposed weight; else the value."""
         step = self._steps.get(ref.name)
         if step is None or step.quant is not None or computes(step.op):
             return ref.name
@@ -157,14 +157,14 @@ class Surroundings:
         return name if any(value.name == name and value.constant for value in self.graph.values) else ref.name
 
     def channel_axis(self, ref: Ref, rank: int) -> int | None:
-        """Which dimension of a value holds channels: 1 of an image, else the last. None of a number without any."""
+        """The channel dimension of a value: 1 for an image, else the last; None for rank 0."""
         if not rank:
             return None
         return 1 if rank > 2 and ref.name in self._images else rank - 1
 
     @cached_property
     def _images(self) -> frozenset[str]:
-        """The values and results that are images, at any distance over operators that keep the layout."""
+        """The values and results that are images, also across operators that keep the layout."""
         found = {name for step in self.graph.steps if _has(IMAGES, step.op) for name in _outer(step)}
         before = -1
         while len(found) != before:

@@ -278,7 +278,7 @@ def _quantised_at_run_time(emit: Emit, node: fx.Node, how: str) -> fx.Node:
 
 
 def _write(model: _Model, graph: Graph, apply: Apply) -> list[fx.Node]:
-    """Write everything behind the placeholders; returns the output nodes."""
+    """Write everything after the placeholders; returns the output nodes."""
     for value in graph.values:
         ref = Ref(value.name)
         if not value.constant and value.quant is not None:
@@ -302,7 +302,7 @@ def _bind(model: _Model, graph: Graph, nodes: Mapping[str, fx.Node]) -> None:
 
 
 def _buffers(graph: Graph) -> dict[str, Tensor]:
-    """Constants in order; a per-channel value has its scales (float32) and zero points (int64) behind it."""
+    """Constants in order; a per-channel value has its scales (float32) and zero points (int64) after it."""
     buffers: dict[str, Tensor] = {}
     for value in graph.values:
         if value.constant:
@@ -348,7 +348,7 @@ def module(graph: Graph) -> nn.Module:
 
 
 def quantised_steps(graph: Graph) -> frozenset[str]:
-    """The steps that a quantizer deals with: those whose result is quantized, itself or behind the next step."""
+    """The steps that a quantizer deals with: those whose result is quantized, itself or after the next step."""
     own = {step.name for step in graph.steps if step.quant is not None}
     behind = {ref.name for step in graph.steps if step.name in own for ref in references(step.args)}
     return frozenset(own | (behind & {step.name for step in graph.steps}))
@@ -357,7 +357,7 @@ def quantised_steps(graph: Graph) -> frozenset[str]:
 def build(graph: Graph, preserve: Collection[str] = (), mark: str = "") -> ExportedProgram:
     """The model as an edge program. Every node of a step carries the step's name in `meta["step"]`.
 
-    preserve: operators that `to_edge` is told to keep whole. mark: the name of a quantizer's note on the nodes of
+    preserve: operators that `to_edge` is told not to decompose. mark: the name of a quantizer's note on the nodes of
     quantized steps (`quantised_steps`), "" for none. Raises EdgeError when an operator refuses its
     arguments.
     """

@@ -206,7 +206,7 @@ FORMS: Mapping[str, Form] = {
 
 
 def edge_form(emit: Emit, scalar: Scalar, op: str, args: Args, kwargs: Kwargs, *, whole: bool = False) -> Output:
-    """Write `op` as `to_edge` would, or as it is when told to keep it whole; returns output index -> node."""
+    """Write `op` as `to_edge` would, or as it is when told not to decompose it; returns output index -> node."""
     form = _as_is if whole else FORMS.get(op, _as_is)
     return form(emit, scalar, op, [typed(item) for item in args], {key: typed(item) for key, item in kwargs.items()})
 

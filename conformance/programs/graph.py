@@ -100,7 +100,7 @@ class Step:
 
     Arguments are constants, tuples (for lists) and `Ref`; a memory format is its name in torch
     ("contiguous_format"). `quant` is the output's quantization;
-    None leaves the output float, unquantized: an activation fused behind it, or a float model.
+    None leaves the output float, unquantized: an activation fused after it, or a float model.
     A step with several outputs has one quantization for all of them.
     `dynamic` quantizes the first operand, a real number, on the way in, with parameters chosen at run time:
     "per_tensor" (one scale for all of it) or "per_token" (one per row of the last axis).
@@ -137,7 +137,7 @@ class Graph:
 class Case:
     """One question to a backend: what becomes of step `subject` of `graph`?
 
-    id: "<row>/<constraint>/<side>/<variant>", unique within a table; with a precision, that stands behind the row.
+    id: "<row>/<constraint>/<side>/<variant>", unique within a table; with a precision, that stands after the row.
     side: "accept", "at_limit", "outside" (one step past the limit), "context" or "value".
     expect: "accept", "reject" or "unspecified"; `reason` is the constraint's code for "reject".
     precision: the number types that the case is about, of those that its row lists; None when it lists none.

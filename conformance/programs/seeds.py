@@ -10,7 +10,7 @@ from npu_assay.conformance.programs.graph import Case, Fill, Graph, Value
 APART = 1_000_003
 """The seeds of one case are letters summed up and small numbers: far less than this."""
 FURTHER = 999_983
-"""The same for further inputs of one program."""
+"""Seeds of further inputs of one program."""
 
 
 def reseeded(case: Case, seed: int) -> Case:

@@ -86,7 +86,7 @@ def decode(data: bytes) -> list[Output]:
     except (struct.error, TypeError, LookupError, RecursionError) as error:
         raise ValueError(f"not values: {error}") from error
     if rest.data:
-        raise ValueError(f"{len(rest.data)} bytes behind the values")
+        raise ValueError(f"{len(rest.data)} bytes after the values")
     return found
 
 

@@ -1,4 +1,4 @@
-"""Many cases, each in a child process that may die, hang or print without taking the others along."""
+"""Runs many cases in child processes, which may die, hang or print without harm to other cases."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from npu_assay.conformance.run.execution import known_cases
 
 
 def ask(backend: str, table: str, cases: Sequence[Case], workers: int, timeout: float) -> Iterator[Met]:
-    """What a user meets of each case, in the order of the cases.
+    """What a user meets in each case, in the order of the cases.
 
-    workers: child processes, each of which takes one case after the other. One that dies, or says nothing for `timeout`
-    seconds, is an error of its case; the next case gets a new one.
+    workers: the number of child processes, each of which takes one case after another. If one dies, or does not answer
+    for `timeout` seconds, that is an error of its case; the next case gets a new one.
     """
     machines = [Machine(f"{__name__}:answer", timeout) for _ in range(workers)]
     free = SimpleQueue[Machine]()
@@ -49,7 +49,7 @@ def ask(backend: str, table: str, cases: Sequence[Case], workers: int, timeout: 
 
 
 def answer(question: bytes, _: Sequence[Tensor]) -> list[Tensor]:
-    """In the child: what a user meets of one case, as JSON in a tensor of bytes."""
+    """In the child: what a user meets in one case, as JSON in a tensor of bytes."""
     backend, table, name = json.loads(question)
     met = walk(known_cases(table).case(name), flow_of(load_backend(backend)))
     return [torch.tensor(list(json.dumps(met.as_data()).encode()), dtype=torch.uint8)]

@@ -13,15 +13,15 @@ from npu_assay.conformance.backend.loading import load_object
 from npu_assay.partitioners.exir import Backend, run_program, to_edge_transform_and_lower
 
 PLAIN = ("fp32", "fp16", "integers")
-"""Number types that need no quantizer."""
+"""Precisions that need no quantizer."""
 STATIC = ("", "int8", "static_int8", "int8_per_channel", "static_int8_per_channel")
 DYNAMIC = "dynamic_int8"
-"""Those of `Backend.quantizer`, which has weights by channel (rows that name no number type are of int8), and of
+"""The precisions of `Backend.quantizer`, whose weights are per channel ("": rows without a precision are int8), and of
 `Backend.dynamic_quantizer`."""
 
 
 class NoWay(LookupError):
-    """The vendor documents no step for this number type."""
+    """The vendor documents no step for this precision."""
 
 
 @dataclass(frozen=True)
@@ -37,33 +37,34 @@ class Lowered:
 
 
 def setting(kind: str, settings: Mapping[str, Any], lacking: str) -> Any:
-    """What a quantizer has for a number type; None for one that needs none. Raises NoWay where it has nothing."""
+    """The quantizer's setting for a precision; None if that needs no quantizer. Raises NoWay if there is no setting."""
     if kind not in (*PLAIN, *settings):
         raise NoWay(f"{lacking} for {kind}")
     return settings.get(kind)
 
 
 class Flow(Protocol):
-    """A vendor's steps. What they raise is the finding.
+    """A vendor's steps. An error that they raise is the outcome of the case.
 
-    strict: how the vendor's documents call `torch.export`; a quantizer may read what only strict mode notes.
+    strict: whether the vendor's documents call `torch.export` with strict=True; some quantizers read metadata that only
+    strict mode writes.
     """
 
     strict: ClassVar[bool]
 
     def quantizer(self, kind: str) -> Any:
-        """The quantizer of a number type; None for one that needs none. Raises NoWay where there is none."""
+        """The quantizer of a precision; None if that needs none. Raises NoWay if there is none."""
 
     def lower(self, program: ExportedProgram, options: Mapping[str, Any]) -> Lowered:
-        """Edge dialect, partitioner with its options, compiler, and what else stands before a file."""
+        """Lower a program: edge dialect, partitioner with its options, compiler, and all other steps before a file."""
 
     def run(self, handle: Any, inputs: Sequence[Tensor]) -> list[Tensor] | None:
-        """The outputs; None where nothing runs the program."""
+        """The outputs; None if no runtime is there to run the program."""
 
 
 @dataclass(frozen=True)
 class OwnFlow:
-    """The export API of this project, with what a backend brings to it."""
+    """The steps of this project's export API, with a backend's partitioner and quantizer."""
 
     backend: Backend
     strict: ClassVar[bool] = False
@@ -71,7 +72,7 @@ class OwnFlow:
     def quantizer(self, kind: str) -> Any:
         makers = {**dict.fromkeys(STATIC, self.backend.quantizer), DYNAMIC: self.backend.dynamic_quantizer}
         known = {name: make for name, make in makers.items() if make is not None}
-        make = setting(kind, known, f"{self.backend.name} has no quantizer")
+        make = setting(kind, known, f"found no quantizer of {self.backend.name}")
         return None if make is None else make()
 
     def lower(self, program: ExportedProgram, options: Mapping[str, Any]) -> Lowered:
@@ -95,7 +96,7 @@ def operators_of(program: ExportedProgram) -> tuple[tuple[str, ...], int]:
 
 
 def flow_of(backend: Backend) -> Flow:
-    """The backend's own steps, or those of this project. Raises UsageError where what it names is not there."""
+    """The backend's own steps, or those of this project. Raises UsageError if `Backend.flow` does not exist."""
     if backend.flow is None:
         return OwnFlow(backend)
     made: Any = load_object("flow", backend.flow)

@@ -1,4 +1,4 @@
-"""What was met, as text and as lines of JSON."""
+"""The outcomes as text and as lines of JSON."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ ENDS = {
     NO_WAY: "have no documented way",
 }
 SHOWN = 40
-"""Characters of a message that tell two errors apart."""
+"""The number of first characters by which two messages count as the same."""
 
 
 def lines(found: Sequence[Met]) -> Iterator[str]:
-    """Faults by what was said, with a case of each and how many say the same; then the counts."""
+    """Each distinct fault with one of its cases and the number of others, then the counts."""
     for (stage, said), cases in _alike(found).items():
         more = f" and {len(cases) - 1} more" if len(cases) > 1 else ""
         yield f"  {stage}: {said}"
@@ -32,7 +32,7 @@ def lines(found: Sequence[Met]) -> Iterator[str]:
 
 
 def _alike(found: Iterable[Met]) -> dict[tuple[str, str], list[Met]]:
-    """Faults that begin alike, as the first of them was told."""
+    """Faults with the same first characters, by stage and the first one's message."""
     alike: dict[tuple[str, str], list[Met]] = {}
     told: dict[tuple[str, str], tuple[str, str]] = {}
     for met in found:

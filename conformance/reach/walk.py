@@ -18,17 +18,17 @@ from npu_assay.conformance.reach.flow import Flow, NoWay
 from npu_assay.conformance.run.outline import COPIES, NO_WORK
 
 DELEGATED, PARTLY, LEFT, ERROR, WRONG, NO_WAY = "delegated", "partly", "left", "error", "wrong numbers", "no way"
-"""Where a case can end. The first three are no fault."""
+"""How a case can end. The first three are not faults."""
 FAULTS = (ERROR, WRONG)
 BOUNDS = {"float16": 2e-2, "bfloat16": 5e-2}
 REAL_BOUND, STEPS, CODES = 1e-3, 4, 255
-"""Real numbers may differ by this part of the largest one; quantized ones by so many steps of their scale, or of 255 to
-the largest."""
+"""Real outputs may differ by `REAL_BOUND` times the largest number; quantized ones by `STEPS` LSB, where one LSB is at
+least the largest number over `CODES`."""
 
 
 @dataclass(frozen=True)
 class Met:
-    """What a user meets of a case.
+    """What a user meets in a case.
 
     end: one of the constants above. stage: where it ended (export, quantize, lower, run, numbers). said: an error's
     type and message, or how the numbers differ. targets: the operators that no delegate has; delegates: how many
@@ -47,17 +47,17 @@ class Met:
         return self.end in FAULTS
 
     def as_data(self) -> dict[str, Any]:
-        """What `from_data` reads: plain data, with lists for tuples once it was JSON."""
+        """The outcome as plain data, which `from_data` reads, also after it was JSON."""
         return asdict(self)
 
     @classmethod
     def from_data(cls, data: dict[str, Any]) -> Met:
-        """Raises TypeError for other keys than these."""
+        """An outcome from plain data. Raises TypeError for unknown or missing keys."""
         return cls(**{**data, "targets": tuple(data["targets"])})
 
 
 def walk(case: Case, flow: Flow) -> Met:
-    """Take the case as far as it goes. Nothing that the steps raise goes further than this."""
+    """Take the case through the steps, as far as it gets. An error of a step becomes the outcome and is not raised."""
     stage = "export"
     try:
         inputs = model_inputs(case.graph)
@@ -85,14 +85,14 @@ def walk(case: Case, flow: Flow) -> Met:
 
 
 def _told(error: BaseException) -> str:
-    """What was raised first: passes wrap it in messages of their own, which are all alike."""
+    """The first error of the chain: passes wrap it in errors whose messages are all alike."""
     while error.__cause__ is not None:
         error = error.__cause__
     return f"{type(error).__name__}: {error}"
 
 
 def open_sizes(graph: Graph) -> Any:
-    """What `torch.export` is told of sizes that are known at run time; None where all are known."""
+    """The dynamic shapes for `torch.export`; None if all sizes are static."""
     given = [value for value in graph.values if not value.constant]
     if not any(value.dynamic for value in given):
         return None
@@ -112,22 +112,24 @@ def _listed(outputs: Any) -> list[Tensor]:
 
 
 def largest_step(program: ExportedProgram) -> float:
-    """The largest scale that an output is dequantized with; 0 where none is."""
+    """The largest scale with which an output is dequantized; 0 if none is."""
     (output,) = (node for node in program.graph.nodes if node.op == "output")
     last = [node for node in output.all_input_nodes if "dequantize_per_tensor" in str(node.target)]
     return max((float(node.args[1]) for node in last if isinstance(node.args[1], float)), default=0.0)
 
 
 def differing(given: Sequence[Tensor], wanted: Sequence[Tensor], step: float | None) -> str | None:
-    """How the outputs differ from those of torch; None where they agree within the bounds above.
+    """How the outputs differ from those of torch; None if they agree within the bounds above.
 
-    step: the largest scale of an output, where there are codes on the way; None where there are none.
+    step: the largest scale of an output, if the program is quantized; else None.
     """
     if len(given) != len(wanted):
-        return f"{len(given)} outputs, expected {len(wanted)}"
+        return f"found {len(given)} outputs, expected {len(wanted)}"
     for place, (mine, right) in enumerate(zip(given, wanted, strict=True)):
         if (mine.dtype, mine.shape) != (right.dtype, right.shape):
-            return f"output {place}: {mine.dtype} {tuple(mine.shape)}, expected {right.dtype} {tuple(right.shape)}"
+            return (
+                f"output {place}: found {mine.dtype} {tuple(mine.shape)}, expected {right.dtype} {tuple(right.shape)}"
+            )
         if found := _apart(mine, right, step):
             return f"output {place}: {found}"
     return None
@@ -137,12 +139,16 @@ def _apart(given: Tensor, wanted: Tensor, step: float | None) -> str | None:
     kind = str(wanted.dtype).removeprefix("torch.")
     if not wanted.is_floating_point():
         count = int((given != wanted).sum())
-        return f"{count} of {wanted.numel()} numbers are not torch's" if count else None
+        return f"{count} of {wanted.numel()} numbers differ from torch's" if count else None
     given, wanted = given.to(torch.float64), wanted.to(torch.float64)
     finite = wanted.isfinite()
     if not torch.equal(given[~finite].nan_to_num(nan=math.pi), wanted[~finite].nan_to_num(nan=math.pi)):
-        return "other numbers where torch gives NaN or infinity"
+        return "found other numbers where torch's are NaN or infinite"
     most = float(wanted[finite].abs().max()) if finite.any() else 0.0
     bound = 1e-6 + (most * BOUNDS.get(kind, REAL_BOUND) if step is None else STEPS * max(step, most / CODES))
     largest = float((given - wanted)[finite].abs().max()) if finite.any() else 0.0
-    return None if largest <= bound else f"up to {largest:.4g} from torch's, expected at most {bound:.4g}"
+    return (
+        None
+        if largest <= bound
+        else f"numbers differ by up to {largest:.4g} from torch's, expected at most {bound:.4g}"
+    )

@@ -43,8 +43,8 @@ def archive_bytes(files: Mapping[str, bytes]) -> bytes:
 def read_archive(path: Path) -> Contents:
     """The files of an archive.
 
-    What is wrong with members is in `problems`. Raises PackageError for what is no archive, and for one that only
-    somebody with bad intentions makes: names that lead elsewhere, links, encryption, sizes beyond any run's.
+    What is wrong with single members is in `problems`. Raises PackageError for a file that is not an archive of a run,
+    and for one that no run makes: names that point outside, links, encryption, sizes beyond any run's.
     """
     data = _bytes(path)
     entries = _check_end(path, data)
@@ -52,7 +52,7 @@ def read_archive(path: Path) -> Contents:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             infos = archive.infolist()
             if len(infos) != entries:
-                raise PackageError(f"{path}: damaged: a list of {len(infos)} entries, expected {entries}")
+                raise PackageError(f"{path}: damaged: found {len(infos)} entries, expected {entries}")
             for info in infos:
                 _check_member(path, info)
             files, problems = _members(archive, infos)
@@ -61,7 +61,11 @@ def read_archive(path: Path) -> Contents:
             raise
         raise PackageError(f"{path}: not a readable archive ({error})") from error
     again = bool(problems) or archive_bytes(files) == data
-    notes = () if again else (f"{path} was packed anew since 'assay package' wrote it; its files are what counts",)
+    notes = (
+        ()
+        if again
+        else (f"{path} was packed by something else than 'assay package'; only the files in it are checked",)
+    )
     return Contents(str(path), files, tuple(problems), notes)
 
 
@@ -79,40 +83,49 @@ def _bytes(path: Path) -> bytes:
 
 
 def _check_end(path: Path, data: bytes) -> int:
-    """How many entries there are by the last record; checked before anything follows what it says.
+    """The number of entries that the last record states, if that record can be right.
 
-    Few entries, a short list, nothing behind it.
+    Checked before anything reads what it points to: few entries, a short directory, no bytes after it.
     """
     tail = data[-END.size :]
     if len(tail) < END.size or not tail.startswith(b"PK\5\6"):
-        raise PackageError(f"{path}: a file, expected a folder, or an archive of 'assay package' (cut off, or no zip)")
+        raise PackageError(
+            f"{path}: not a zip archive, or cut off; expected a folder, or an archive of 'assay package'"
+        )
     _, disk, first, here, entries, size, place, comment = END.unpack(tail)
     if data[-END.size - 20 :].startswith(b"PK\6\7") or disk or first or comment or here != entries:
-        raise PackageError(f"{path}: a zip archive of another kind than 'assay package' writes")
+        raise PackageError(
+            f"{path}: found a zip archive with several disks, Zip64 or a comment, expected one of 'assay package'"
+        )
     if entries > MOST or size > DIRECTORY:
-        raise PackageError(f"{path}: a list of {entries} entries in {size} bytes, expected at most {MOST}")
+        raise PackageError(
+            f"{path}: found {entries} entries in a directory of {size} bytes, expected at most {MOST} in {DIRECTORY}"
+        )
     if place + size != len(data) - END.size:
-        raise PackageError(f"{path}: damaged: {len(data)} bytes, expected {place + size + END.size}")
+        raise PackageError(f"{path}: damaged: found {len(data)} bytes, expected {place + size + END.size}")
     return int(entries)
 
 
 def _check_member(path: Path, info: zipfile.ZipInfo) -> None:
-    """Refuse what no run packs. Raises PackageError."""
+    """Refuse an entry that no run packs. Raises PackageError."""
     name, mode = info.orig_filename, info.external_attr >> 16
     where = f"{path}: entry {name!r:.80}"
     if not re.fullmatch(r"[\w.-]+", name) or name in (".", ".."):
-        raise PackageError(f"{where}: a name that leads elsewhere, expected one like {MEMBERS[0]}")
+        raise PackageError(f"{where}: the name of a file elsewhere, expected one such as {MEMBERS[0]}")
     if stat.S_IFMT(mode) not in (0, stat.S_IFREG):
         raise PackageError(f"{where}: a link or a device, expected a file")
     if info.flag_bits & 1:
-        raise PackageError(f"{where}: encrypted")
+        raise PackageError(f"{where}: encrypted, expected plain bytes")
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise PackageError(f"{where}: compressed by method {info.compress_type}, expected none")
+        raise PackageError(f"{where}: compressed by method {info.compress_type}, expected 0 or 8 (stored, deflated)")
     limit = LIMITS.get(name, 0)
     if limit and info.file_size > limit:
         raise PackageError(f"{where}: {info.file_size} bytes, expected at most {limit}")
     if info.file_size > FREE + RATIO * info.compress_size:
-        raise PackageError(f"{where}: {info.compress_size} bytes that unpack to {info.file_size}")
+        most = FREE + RATIO * info.compress_size
+        raise PackageError(
+            f"{where}: {info.compress_size} bytes that unpack to {info.file_size}, expected at most {most}"
+        )
 
 
 def _members(archive: zipfile.ZipFile, infos: Sequence[zipfile.ZipInfo]) -> tuple[dict[str, bytes], list[str]]:
@@ -133,7 +146,7 @@ def _members(archive: zipfile.ZipFile, infos: Sequence[zipfile.ZipInfo]) -> tupl
 
 
 def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
-    """A member's bytes; whatever it says of itself, not more than its stated size."""
+    """A member's bytes, of which no more are read than its stated size."""
     with archive.open(info) as member:
         data = member.read(info.file_size + 1)
     if len(data) != info.file_size:

@@ -58,16 +58,16 @@ class CertificateError(ValueError):
 
 @dataclass(frozen=True)
 class Shard:
-    """Part `number` (from 1) of so many that together are a run: every `of`-th case in the order of the ids.
+    """Part `number` (from 1) of the `of` parts of a run: every `of`-th case in the order of the ids.
 
-    Cases of one operator stand together and cost alike, so the parts do: their sizes differ by one case at most.
+    The parts differ by one case at most. They take about as long: each has its share of every operator's cases.
     """
 
     number: int
     of: int
 
     def part(self, cases: Sequence[Case]) -> tuple[Case, ...]:
-        """The shard's cases, of cases in order."""
+        """The shard's share of cases that are in the order of their ids."""
         return tuple(cases[self.number - 1 :: self.of])
 
     def __str__(self) -> str:
@@ -78,7 +78,7 @@ class Shard:
 class Selection:
     """Which of a table's cases were asked for: `-k` expression and `--smoke`, or all of them.
 
-    seed: of their random numbers, see `reseeded`. Other numbers are no selection: the cases are all there.
+    seed: of their random numbers, see `reseeded`. It selects nothing: with any seed all cases are run.
     shard: the part of these that ran here; None for all.
     """
 
@@ -110,17 +110,17 @@ class Selection:
 
     @property
     def stride(self) -> tuple[int, int]:
-        """The number of the first random program that belongs to this, and how far the next ones are apart."""
+        """The number of the selection's first random program, and the distance from each to the next."""
         return (0, 1) if self.shard is None else (self.shard.number - 1, self.shard.of)
 
     @property
     def whole(self) -> Selection:
-        """What this is a shard of."""
+        """The selection without its shard."""
         return replace(self, shard=None)
 
     @property
     def objection(self) -> str:
-        """What speaks against a certificate for a selection."""
+        """Why a run of this selection does not certify; "" for a whole run."""
         if self.shard is not None:
             asked = str(self.whole) or "all cases"
             return f"only a whole run certifies, and this is shard {self.shard} of it ({asked}): see 'assay merge'"
@@ -145,7 +145,7 @@ class Verdict:
 class Fuzz:
     """The random programs of a run: how many, of which seed, how many fail, and the digest of the file with them.
 
-    undecided: on how many the goldens disagree. A shard states its own programs, every `of`-th of the run's.
+    undecided: on how many the goldens disagree. A shard counts only its own programs, every `of`-th of the run's.
     """
 
     programs: int
@@ -156,7 +156,7 @@ class Fuzz:
 
     @property
     def objections(self) -> tuple[str, ...]:
-        """What speaks against a certificate."""
+        """Why these random programs speak against certification."""
         failing = (f"{self.fail} of {self.programs} random programs fail",) if self.fail else ()
         return failing + disagreeing(self.undecided, f"{self.programs} random programs")
 
@@ -169,8 +169,8 @@ class Certificate:
     The backend's `tools` are those of its blob checks that took part; their versions are in `environment`.
     table: name, version, path (None: the backend's own), sha256.
     made: date of the run (UTC), with which the waivers' expiry is compared.
-    reports: the digest of each report, by file. trust: always that it is self-declared; a signature, or a run of its
-    cases again, is for others to look at. fuzz: of the run's random programs, if there were any.
+    reports: the digest of each report, by file. trust: always that it is self-declared; whether it is signed,
+    or was reproduced, is for others to check. fuzz: of the run's random programs, if there were any.
     level: how far the run looked (`record.levels`), and so what is certified.
     """
 
@@ -199,12 +199,12 @@ class Certificate:
 
     @property
     def passed(self) -> bool:
-        """Whether all that was asked for is right; only of everything does that certify."""
+        """Whether all that was asked for is right. A selection can pass; only a whole run certifies."""
         return self.certified or self.objections == (self.selection.objection,)
 
 
 def disagreeing(undecided: int, known: str) -> tuple[str, ...]:
-    """The objection to so many cases of the known ones on which the goldens disagree."""
+    """The objection that the goldens disagree on some of the cases; `known` counts these in words."""
     if not undecided:
         return ()
     return (f"{DISAGREE} on {undecided} of {known}: a fault of the suite, not of the backend",)
@@ -228,7 +228,7 @@ def conclude(
     fuzz: Fuzz | None = None,
     known: Collection[str] = (),
 ) -> Verdict:
-    """The verdict on results, given the selected cases. Nothing that did not run counts for anything.
+    """The verdict on results, given the selected cases. A case that did not run counts as neither passed nor failed.
 
     known: every case of the table, if only some were selected.
     """
@@ -305,15 +305,15 @@ def _certificate(data: Any) -> Certificate:
 
 
 def _selection(data: Mapping[str, Any]) -> Selection:
-    """Raises ValueError for a shard that no run has."""
+    """The selection that a certificate states. Raises ValueError for an invalid shard."""
     shard = Shard(**data["shard"]) if "shard" in data else None
     if shard is not None and not 1 <= shard.number <= shard.of:
-        raise ValueError(f"shard {shard}, expected one from 1/{shard.of} on")
+        raise ValueError(f"found shard {shard}, expected one of 1/{shard.of} to {shard.of}/{shard.of}")
     return Selection(**{**data, "shard": shard})
 
 
 def _shape(data: Any) -> Mapping[str, Any]:
-    """With what is there only in some certificates."""
+    """The expected keys and types, with the optional keys that this certificate has."""
     optional = dict[str, Any]()
     if isinstance(data, dict) and "fuzz" in data:
         optional |= {"fuzz": SHAPE_OF_FUZZ | _counted(data["fuzz"])}

@@ -19,7 +19,7 @@ from npu_assay.files import replacing, write_synced
 
 
 def refuse_foreign(folder: Path) -> None:
-    """What stands in a folder is removed only if a run wrote it."""
+    """Raise PackageError for a folder with files that no run wrote: they must not be removed."""
     names = sorted(path.name for path in folder.iterdir())
     if names and not {CERTIFICATE, JOURNAL} & set(names):
         raise PackageError(
@@ -30,7 +30,7 @@ def refuse_foreign(folder: Path) -> None:
 
 @contextmanager
 def writing(folder: Path) -> Iterator[None]:
-    """What the system says against writing, as one error that names the folder."""
+    """Raise an OSError of the body as a PackageError that names the folder."""
     try:
         yield
     except OSError as error:
@@ -38,12 +38,12 @@ def writing(folder: Path) -> Iterator[None]:
 
 
 def check_target(folder: Path, target: Path) -> None:
-    """What is made of a run stands beside its folder: inside, it could take the place of one of the run's own files.
+    """Raise PackageError for a target that is a folder, or inside the folder of the run.
 
-    Raises PackageError.
+    There it could overwrite one of the run's own files.
     """
     if target.is_dir():
-        raise PackageError(f"{target}: a folder, expected the name of a file")
+        raise PackageError(f"{target}: found a folder, expected the name of a file")
     if target.resolve().is_relative_to(folder.resolve()):
         raise PackageError(f"{target}: inside {folder}, whose files it is made of; expected --out FILE elsewhere")
 
@@ -61,7 +61,7 @@ def sha256(text: str) -> str:
 def write_package(folder: Path, texts: Mapping[str, str], certificate: Certificate) -> None:
     """Write the final files under temporary names, move them into place, the certificate last.
 
-    Raises PackageError when the disk takes no more; the journal stays then.
+    Raises PackageError when they cannot be written; the journal then stays.
     """
     digests = {name: sha256(text) for name, text in texts.items() if name in REPORTS}
     everything = {**texts, CERTIFICATE: certificate_text(replace(certificate, reports=digests))}

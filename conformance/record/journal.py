@@ -94,7 +94,7 @@ _OPEN: WeakSet[io.FileIO] = WeakSet()  # journals that this process has locked
 
 
 def _close_inherited() -> None:
-    """A lock lasts as long as somebody has the file open: a copy of this process must not keep it."""
+    """Close the journals in a forked copy of this process: a lock lasts as long as any process has the file open."""
     for file in _OPEN:
         file.close()
     _OPEN.clear()
@@ -104,10 +104,10 @@ os.register_at_fork(after_in_child=_close_inherited)
 
 
 def _locked(folder: Path) -> io.FileIO:
-    """The folder's journal, which no other run writes; the lock ends with this process, however that ends.
+    """The folder's journal, locked against other runs until this process ends.
 
-    Nothing in the folder changes but for an empty journal where there was none. Raises PackageError while another run
-    has the lock: for longer than a new copy of a process that has ended takes to let it go.
+    Nothing in the folder changes, except that an empty journal is created where there is none. Raises PackageError if
+    another run holds the lock for longer than `PATIENCE`; a fork of a run that ended may hold it for a moment.
     """
     path, end = folder / JOURNAL, time.monotonic() + PATIENCE
     while True:
@@ -162,7 +162,7 @@ _AGAIN = "leave out --resume to start from the beginning"
 
 
 def _check_same(path: Path, header: str, identity: Identity) -> None:
-    """Refuse the journal of another run, and say in what it differs."""
+    """Raise PackageError for the journal of another run; the message says in what they differ."""
     try:
         data = json.loads(header)
         found = data["run"]
@@ -176,7 +176,7 @@ def _check_same(path: Path, header: str, identity: Identity) -> None:
 
 
 def _finished(path: Path, lines: Sequence[str], cases: Sequence[Case], level: str) -> tuple[CaseResult, ...]:
-    """The results that stand in a journal, each once and as a run writes it."""
+    """The results in a journal. Raises PackageError unless each is there once, as a run writes it."""
     by_name = {case.id: case for case in cases}
     results = dict[str, CaseResult]()
     for number, line in enumerate(lines, 2):

@@ -1,4 +1,4 @@
-"""How far a run looks: what of a backend is judged, and so what a certificate of it claims."""
+"""The levels of a run: what of a backend is judged, and so what a certificate claims."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ JUDGED: Mapping[str, str] = {
     RUNS: "numbers were not judged",
     NUMBERS: "tags, blobs, runs and numbers were judged",
 }
-"""What a reader must know of a verdict: of the lower levels, what it says nothing about."""
+"""What a verdict at each level does not cover; at the highest, what it covers."""
 NEEDS: Mapping[str, str] = {TAGS: "a partitioner", COMPILES: "a compiler", RUNS: "a runtime", NUMBERS: "a runtime"}
-"""What a backend must have for a level, besides what those before it need."""
+"""What a backend must have for a level, in addition to the needs of the lower levels."""
 
 
 def reaches(level: str, wanted: str) -> bool:
-    """Whether all that `wanted` judges is judged at `level`."""
+    """Whether `level` judges all that `wanted` judges."""
     return LEVELS.index(level) >= LEVELS.index(wanted)
 
 
@@ -28,5 +28,5 @@ def named(text: str, level: str) -> str:
 
 
 def unjudged(level: str) -> str:
-    """What the level leaves open, as it stands behind a verdict; "" of the highest."""
+    """What the level leaves unjudged, as a suffix to a verdict; "" at the highest."""
     return "" if level == NUMBERS else f"; {JUDGED[level]}"

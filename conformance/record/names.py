@@ -37,7 +37,7 @@ class PackageError(UsageError):
 
 @dataclass(frozen=True)
 class Contents:
-    """What was found: the files of a run by name. problems, notes: of the container itself, as in a Verification."""
+    """The files of a run, by name. problems, notes: about the folder or archive itself, as in a Verification."""
 
     name: str
     files: Mapping[str, bytes]

@@ -1,4 +1,4 @@
-"""What results are made with. Two processes whose statements are equal give the same results."""
+"""What results depend on: sources, table and versions. Equal statements mean equal results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Statement = Mapping[str, str]
 
 
 def statement(backend: About, table: Table, suite: Mapping[str, str], versions: Mapping[str, str]) -> dict[str, str]:
-    """Sources, table and versions, in words that an error can show."""
+    """Sources, table and versions, by names that an error can show."""
     return {
         **{f"backend's file {name}": digest for name, digest in backend.sources.items()},
         "table": f"{table.name}@{table.version} {table.sha256}",
@@ -23,12 +23,12 @@ def statement(backend: About, table: Table, suite: Mapping[str, str], versions: 
 
 
 def made_with() -> dict[str, str]:
-    """The part of it that no backend bears on, of this process."""
+    """The part of this process's statement that does not depend on a backend."""
     return _common(suite_sources(), environment())
 
 
 def remembered(kind: str, table: Table | None, suite: Mapping[str, str], versions: Mapping[str, str]) -> Remembered:
-    """What was computed for a table's cases by this suite with these versions; nothing, and of nothing, for None."""
+    """The cache of what this suite with these versions computed for a table's cases; without a table, an empty one."""
     if table is None:
         return Remembered(kind, None, {})
     return Remembered(kind, f"{table.name}@{table.version}", {"table": table.sha256, **_common(suite, versions)})
@@ -42,7 +42,7 @@ def _common(suite: Mapping[str, str], versions: Mapping[str, str]) -> dict[str, 
 
 
 def differences(found: Statement, expected: Statement) -> str:
-    """Where a statement differs from another, "" when it does not."""
+    """The keys that differ between two statements, with both values; "" if none does."""
     keys = sorted(key for key in found.keys() | expected.keys() if found.get(key) != expected.get(key))
     return "; ".join(
         f"{key}: found {_short(found.get(key, 'nothing'))}, expected {_short(expected.get(key, 'nothing'))}"
@@ -51,6 +51,6 @@ def differences(found: Statement, expected: Statement) -> str:
 
 
 def _short(text: str) -> str:
-    """A digest by its beginning; anything else as it is."""
+    """The text with its sha256 digests cut to 12 digits."""
     words = text.split()
     return " ".join(word[:12] if len(word) == 64 else word for word in words)

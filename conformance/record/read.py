@@ -1,4 +1,4 @@
-"""The files of a run, read from its folder or from an archive of it. Neither is trusted: every size is bounded."""
+"""The files of a run, read from its folder or from an archive of it. Neither is trusted, so all sizes are limited."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from npu_assay.conformance.record.names import CERTIFICATE, LIMITS, Contents, Pa
 def read_contents(path: Path) -> Contents:
     """Read a folder, or an archive of `assay package`.
 
-    Raises PackageError when there is nothing, when it is not of a run, or when it is too large to be.
+    Raises PackageError when there is none, when it is not of a run, or when it is larger than any run's.
     """
     contents = read_folder(path) if path.is_dir() else read_archive(path)
     if not contents.files and not contents.problems:
@@ -21,7 +21,7 @@ def read_contents(path: Path) -> Contents:
 
 
 def read_folder(folder: Path, names: Iterable[str] = LIMITS) -> Contents:
-    """The files of a run in a folder, or some of them; others do not matter.
+    """The files of a run in a folder, or those of the given names; other files are ignored.
 
     Raises PackageError when one cannot be read.
     """

@@ -32,29 +32,29 @@ STATUSES = ("pass", "fail", "unspecified", "undecided")
 NOT_PASSED = frozenset({"fail", "undecided"})
 GOLDEN = "golden"
 CHECKS = {
-    "tag": "delegated or not, against the table",
-    "reason": "the reason of a rejection",
-    "crash": "an error, or a process that died",
-    "not_run": "something here can run what was compiled",
+    "tag": "delegated or not, as the table says",
+    "reason": "a rejection names the constraint that the case breaks",
+    "crash": "no error is raised, no process dies",
+    "not_run": "a runtime is installed that runs what was compiled",
     "hang": "an answer in time (--timeout)",
-    "memory": "no more memory than allowed (--memory)",
+    "memory": "no more memory is used than allowed (--memory)",
     "state": "settings of the process are left as they were",
     "leak": "no process or thread is left running",
     "noise": "nothing is printed",
     "determinism": "the same input gives the same tags and bytes, the same bytes the same outputs, wherever they run",
-    "empty": "a partition that computes nothing",
+    "empty": "every partition computes something",
     "tool": "a further compiler takes what was compiled (--with-vela)",
     "mutation": "inputs are left as they were",
     "outputs": "count, shape, dtype and grid of the outputs",
-    "not_constant": "outputs vary where the golden does",
-    "not_saturated": "outputs are not all at the ends of the range",
+    "not_constant": "outputs are not constant where the golden is not",
+    "not_saturated": "outputs are not all qmin or qmax",
     "gate1": "exact integers, in LSB",
     "gate2": "bias and share of codes that are not the nearest",
     "gate3": "float golden within its bound, element by element",
     "gate4": "signal to quantization noise ratio (SQNR)",
     GOLDEN: "two float goldens, which must agree: where they do not, the suite is at fault, not the backend",
 }
-"""What a failure can be noticed by, and what each of them looks at."""
+"""The checks that a case can fail, and what each demands or measures."""
 COMPARED = frozenset(
     {GOLDEN, "count", "shape", "dtype", "finite", "on_grid", "not_constant", "not_saturated"}
     | {f"gate{number}" for number in range(1, 5)}
@@ -93,9 +93,9 @@ SHAPE_OF_EVIDENCE = {
     "shapes": {OF_ANY_KEY: [[int]]},
     "pattern": str,
 }
-"""Keys that are there only when there is something to tell: of cases that fail."""
+"""Keys that only failing cases have."""
 SHAPE_OF_TRACE = {"trace": [str]}
-"""A further key of a failure that is an error of the backend."""
+"""A further key of a failure that an exception of the backend caused."""
 
 
 class ResultError(ValueError):
@@ -104,7 +104,7 @@ class ResultError(ValueError):
 
 @dataclass(frozen=True)
 class Reason:
-    """Why the subject was left out: the constraint's code, what was found, the rule in words."""
+    """Why the subject was rejected: the constraint's id (`code`), what was found, and the constraint in words."""
 
     code: str
     found: str
@@ -113,9 +113,9 @@ class Reason:
 
 @dataclass(frozen=True)
 class Failure:
-    """One broken promise. `check` is what noticed it: tag, reason, crash, gate1, ..., see docs.
+    """One broken promise. check: the one of CHECKS that failed.
 
-    trace: of a backend's error, the frames of its traceback, innermost last.
+    trace: the traceback's frames, innermost last, where the backend raised an exception.
     """
 
     check: str
@@ -128,7 +128,7 @@ class Element:
     """One element of an output that is not as expected.
 
     found, expected, allowed: codes and LSB as gate 1 compares them, or reals where these are known exactly; None where
-    they are not. real, golden, bound: what the float golden says. inputs: the codes or reals of inputs and constants at
+    neither is. real, golden, bound: what the float golden says. inputs: the codes or reals of inputs and constants at
     the same place, of those that have such a place.
     """
 
@@ -153,11 +153,11 @@ class CaseResult:
     reasons: of the rejection, as the partitioner gave them; None when it never gives any. metrics: see
     METRICS, None where a gate did not apply, and of a passing case that torch computed (in part).
     partitions: delegates in the lowered program. blobs: sha256 of each; none at the level of tags.
-    checks: those that ran to their end, and by how much each one's limit was passed, or how often it failed:
-    0 for a check that found nothing. The verdict on the case follows from them and from the tags.
+    checks: those that ran to their end, and by how much each one's limit was exceeded, or how often it failed:
+    0 for a check that passed. The verdict on the case follows from them and from the tags.
     elements: of a failing case, the elements that are furthest off. shapes: of its program, those of each step's
-    results. pattern: how the wrong numbers lie to the right ones, one of `judge.patterns.PATTERNS` or "". Nothing
-    follows from these three: they are for readers.
+    results. pattern: how the wrong numbers differ from the right ones, one of `judge.patterns.PATTERNS` or "". These
+    three are for readers: no verdict depends on them.
     """
 
     case: str
@@ -181,7 +181,7 @@ class CaseResult:
 
     @property
     def precision(self) -> str:
-        """The number type in the case's id, which stands behind the row; "" where the row names none."""
+        """The precision in the case's id, after the row; "" where the row names none."""
         _, second, *rest = self.case.split("/")
         return second if len(rest) > 2 else ""
 
@@ -201,10 +201,10 @@ def program_sha256(graph: Graph) -> str:
 
 
 def status_of(expect: str, failures: tuple[Failure, ...]) -> str:
-    """A failure always fails; without one, a case on which the table is silent stays unspecified.
+    """The status that follows from what the table expects and from the failures.
 
-    Where the goldens disagree, nothing follows from what was compared with them: the case is undecided, unless it fails
-    in something else.
+    Without a failure, a case on which the table is silent is unspecified. Where the goldens disagree, a comparison with
+    them proves nothing: the case is undecided, unless another check fails, too.
     """
     checks = {failure.check for failure in failures}
     if failures:
@@ -213,7 +213,7 @@ def status_of(expect: str, failures: tuple[Failure, ...]) -> str:
 
 
 def tag_failures(case: Case, verdict: str, reasons: tuple[Reason, ...] | None) -> tuple[Failure, ...]:
-    """Compare a verdict with what the table promises. `reasons` None: the partitioner gives none."""
+    """The failures of a verdict and its reasons against the table. reasons: None if the partitioner never gives any."""
     if case.expect == "unspecified":
         return ()
     if verdict != case.expect:
@@ -239,7 +239,7 @@ def to_line(result: CaseResult) -> str:
 
 
 def _data(result: CaseResult) -> dict[str, Any]:
-    """A result as JSON holds it, without the evidence of a case that has none."""
+    """A result as JSON, without the keys of evidence that it does not have."""
     data = vars(result) | {
         "failures": list(map(_failure, result.failures)),
         "elements": list(map(vars, result.elements)),
@@ -274,15 +274,15 @@ def read_results(text: str, file: str) -> dict[str, CaseResult]:
         except ResultError as error:
             raise ResultError(f"{file} line {number}: {error}") from error
         if result.case in results:
-            raise ResultError(f"{file} line {number}: {result.case} stands there twice; see 'assay verify'")
+            raise ResultError(f"{file} line {number}: {result.case} is there twice; see 'assay verify'")
         results[result.case] = result
     return results
 
 
 def read_line(line: str) -> tuple[CaseResult, str]:
-    """A record, and how its line differs from the one that a run wrote ("": not at all).
+    """A record, and how its line differs from the one that a run writes; "" if it does not.
 
-    Raises ResultError for a text that is no record.
+    Raises ResultError for a text that is not a record.
     """
     try:
         data = json.loads(line)

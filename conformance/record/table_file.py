@@ -1,4 +1,4 @@
-"""The table that a run packed beside its results."""
+"""The table that a run stored with its results."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from npu_assay.conformance.table import Table, read_table
 
 
 def table_of(contents: Contents, certificate: Certificate) -> Table:
-    """The table that was packed. Raises PackageError for one that the certificate does not name, or TableError."""
+    """The stored table. Raises PackageError if the certificate does not name it, TableError if it is invalid."""
     text = contents.text(TABLE)
     digest = sha256(text)
     if digest != certificate.table["sha256"]:

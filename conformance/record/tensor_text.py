@@ -1,4 +1,4 @@
-"""Tensors as type, shape and bytes, and digests of them: what goes between processes."""
+"""Tensors as dtype, shape and bytes, for other processes, and digests of tensors."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 import torch
 
 Packed = tuple[str, tuple[int, ...], bytes]
-"""A tensor's type, shape and numbers, row by row."""
+"""A tensor's dtype, shape, and numbers in row-major order."""
 
 
 def digest(outputs: Sequence[Any]) -> str:
-    """Of outputs' types, shapes and numbers, where NaN is NaN whatever its bits."""
+    """The sha256 of outputs' dtypes, shapes and numbers; all NaN have the same bits in it."""
     found = hashlib.sha256()
     for x in outputs:
         if not isinstance(x, torch.Tensor):
@@ -27,7 +27,7 @@ def digest(outputs: Sequence[Any]) -> str:
 
 
 def pack(x: torch.Tensor) -> Packed:
-    """A tensor as `unpack` takes it."""
+    """A tensor in the form that `unpack` reads."""
     return str(x.dtype).removeprefix("torch."), tuple(x.shape), _numbers(x)
 
 

@@ -1,4 +1,4 @@
-"""Known failures that someone answers for, until a date: each of one case, and of the checks that it fails."""
+"""Known failures that someone answers for until a date. A waiver names one case and the checks that it fails."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from npu_assay.conformance.common.toml import TomlError, read_toml
 from npu_assay.conformance.record.results import CHECKS, GOLDEN, CaseResult
 
 OPTIONAL = frozenset({"max_lsb"})
-EXAMPLE = 'such as checks = ["gate1", "gate3"], the names in front of the failures of the case'
+EXAMPLE = 'such as checks = ["gate1", "gate3"], the names before the failures of the case'
 
 
 class WaiverError(UsageError):
@@ -24,7 +24,7 @@ class WaiverError(UsageError):
 class Waiver:
     """Checks that one case may fail: why, who answers for it, and the last day on which it counts.
 
-    max_lsb: how far codes may be off, in LSB; None: as far as they like.
+    max_lsb: how far codes may be off, in LSB; None for no limit.
     """
 
     case: str
@@ -35,7 +35,7 @@ class Waiver:
     max_lsb: int | None = None
 
     def not_covered(self, result: CaseResult) -> str:
-        """What fails of the case, and is not waived; "" for nothing."""
+        """What fails in the case and is not waived; "" if all is waived."""
         failed = dict.fromkeys(failure.check for failure in result.failures)
         others = [check for check in failed if check not in self.checks]
         if others:
@@ -85,16 +85,18 @@ def _checks(names: Any, where: str) -> tuple[str, ...]:
         raise WaiverError(f"{where}: checks: expected a list of names, {EXAMPLE}, found {names!r}")
     for name in names:
         if name == GOLDEN:
-            raise WaiverError(f"{where}: checks: {name!r} is the suite's failure, which no backend's waiver is for")
+            raise WaiverError(
+                f"{where}: checks: {name!r} is a fault of the suite, which cannot be waived for a backend"
+            )
         if name not in CHECKS:
             raise WaiverError(f"{where}: checks: unknown check {name!r}{nearest(name, CHECKS)}")
     if len(set(names)) != len(names):
-        raise WaiverError(f"{where}: checks: a name stands twice in {names!r}")
+        raise WaiverError(f"{where}: checks: found a name twice in {names!r}, expected each once")
     return tuple(names)
 
 
 def waived_cases(waivers: Iterable[Waiver], results: Iterable[CaseResult], today: datetime.date) -> set[str]:
-    """The failing cases all of whose failures are waived on that day."""
+    """The failing cases whose failures are all waived on that day."""
     valid = {waiver.case: waiver for waiver in waivers if waiver.expires >= today}
     failing = (result for result in results if result.status == "fail" and result.case in valid)
     return {result.case for result in failing if not valid[result.case].not_covered(result)}
@@ -103,9 +105,9 @@ def waived_cases(waivers: Iterable[Waiver], results: Iterable[CaseResult], today
 def waiver_problems(
     waivers: Sequence[Waiver], results: Mapping[str, CaseResult], known: Collection[str], today: datetime.date
 ) -> tuple[str, ...]:
-    """What is wrong with waivers: expired, for a case or a check that does not fail, or fewer than the case needs.
+    """What is wrong with waivers: expired, needless, for an unknown case, or fewer than the case needs.
 
-    known: every case of the table. Nothing is said of those that did not run.
+    known: every case of the table. Waivers of cases that did not run are not judged.
     """
     found = (_problem(waiver, results, known, today) for waiver in waivers)
     return (*_twice(waivers), *filter(None, found))
@@ -115,7 +117,7 @@ def _twice(waivers: Iterable[Waiver]) -> Iterator[str]:
     seen = set[str]()
     for waiver in waivers:
         if waiver.case in seen:
-            yield f"the waiver of {waiver.owner} for {waiver.case} is not the first one for it"
+            yield f"the waiver of {waiver.owner} for {waiver.case} is not the first: expected one waiver per case"
         seen.add(waiver.case)
 
 

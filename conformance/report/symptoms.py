@@ -148,7 +148,7 @@ _OTHER = {
 ROUNDED = "Numbers 1 LSB off, as another rounding gives them"
 WRONG = "Wrong numbers"
 FAR = f"{WRONG}, further off than rounding explains"
-UNCODED = f"{WRONG}, where the result is no code"
+UNCODED = f"{WRONG}, where the result is not a code"
 
 
 def _numbers(result: CaseResult, checks: set[str], rescale: str) -> Symptom:
@@ -169,7 +169,7 @@ def _numbers(result: CaseResult, checks: set[str], rescale: str) -> Symptom:
 
 
 def refined(found: Symptom, group: Sequence[CaseResult]) -> Symptom:
-    """Of wrong numbers, what most of the cases show that show something: how these lie to the right ones.
+    """The pattern of wrong numbers that most of the cases with a pattern show: how they differ from the right ones.
 
     MOST of those with a pattern must have it, and MANY of all cases; else nothing more is said.
     """

@@ -138,7 +138,7 @@ def _export(found: Drift, case: Case) -> str:
 
 
 def _dynamic(graph: Graph) -> str:
-    """Open sizes of the inputs."""
+    """The dynamic sizes of the inputs."""
     if not any(value.dynamic for value in graph.values):
         return ""
     inputs = [value for value in graph.values if not value.constant]
@@ -148,7 +148,7 @@ def _dynamic(graph: Graph) -> str:
 
 
 def _preserve(found: Drift, case: Case) -> str:
-    """The operators of the case that `to_edge` must keep whole."""
+    """The operators of the case that `to_edge` must not decompose."""
     kept = sorted({step.op for step in case.graph.steps} & set(found.table.preserve))
     return f", preserve_ops=[{', '.join(f'torch.ops.{name}' for name in kept)}]" if kept else ""
 

@@ -1,4 +1,4 @@
-"""Questions and answers as bytes: a line of JSON, and the bytes of blobs and tensors behind it.
+"""Questions and answers as bytes: a line of JSON, and the bytes of blobs and tensors after it.
 
 A question comes from the judge and is believed. An answer comes from a process in which a backend may have written what
 it likes: it is read by its shape, never unpickled, and what does not fit is an AnswerError.
@@ -127,7 +127,7 @@ _SHAPE = {
 
 @dataclass
 class _Writer:
-    """The bytes that go behind the line."""
+    """The bytes that go after the line."""
 
     buffers: list[bytes] = field(default_factory=list)
 
@@ -137,7 +137,7 @@ class _Writer:
         return len(self.buffers) - 1
 
     def tensors(self, items: Sequence[Tensor]) -> list[dict[str, Any]]:
-        """Raises TypeError for what is none."""
+        """Raises TypeError for anything else."""
         return [self._tensor(item) for item in items]
 
     def _tensor(self, item: Tensor) -> dict[str, Any]:

@@ -163,7 +163,7 @@ def failed(case: Case, check: str, message: str) -> CaseResult:
 
 
 def with_failures(result: CaseResult, found: Sequence[Failure]) -> CaseResult:
-    """A result with what was noticed behind it, each failure once."""
+    """A result with what was noticed after it, each failure once."""
     known = set(result.failures)
     fresh = [failure for failure in dict.fromkeys(found) if failure not in known]
     return replace(result, failures=(*result.failures, *fresh), status="fail") if fresh else result

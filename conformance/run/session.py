@@ -165,7 +165,7 @@ def _subject(request: Request) -> Subject:
 
 
 def _agreements(made: _Made) -> Agreements:
-    """Those of this table, with this suite; of no table when its cases have other random numbers than usual."""
+    """The agreements of this table with this suite; of no table if its cases have other random numbers."""
     known = None if made.request.selection.seed else made.table
     return Agreements(remembered(AGREEMENTS, known, made.suite, made.environment))
 

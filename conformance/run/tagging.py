@@ -25,7 +25,7 @@ class Tagging:
 
 
 def prepare(case: Case, backend: Backend, table: Table) -> ExportedProgram:
-    """The case's edge program after the vendor's passes; what the table names stays whole."""
+    """The case's edge program after the vendor's passes; operators that the table names are not decomposed."""
     return prepared(case.graph, backend, table.preserve, table.mark)
 
 

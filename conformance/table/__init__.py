@@ -142,9 +142,9 @@ class Table:
     `refused` are operators that the vendor's document lists and the vendor's code refuses: their only constraint is
     the reason. `rewritten` are those that edge programs spell otherwise.
 
-    `preserve` are the operators that stay whole in the edge program. `mark` is the name under which the vendor's
-    quantizer notes in a node's meta (`custom`) that it quantized the node, "" when it does not. `file` is what errors
-    call it. `own` are the constraints that the table defines itself. `offers`: nothing is promised of any row.
+    `preserve` are the operators that are not decomposed in the edge program. `mark` is the name under which the
+    vendor's quantizer notes in a node's meta (`custom`) that it quantized the node, "" when it does not. `file` is what
+    errors call it. `own` are the constraints that the table defines itself. `offers`: nothing is promised of any row.
     `follows` is the table of the release before it, "" for none: what only that one excludes has cases in this one.
     """
 

@@ -1,4 +1,4 @@
-"""The operators that a table keeps whole, compared with those that torch has; reading a table does without torch."""
+"""The operators that a table does not decompose, compared with torch's; reading a table does not need torch."""
 
 from __future__ import annotations
 

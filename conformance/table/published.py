@@ -205,7 +205,7 @@ def _of_feature(row: str, name: str, rest: str) -> str:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """Parts between commas and semicolons that stand in no parentheses, and in front of no further number."""
+    """Parts between commas and semicolons that are neither in parentheses nor before a further number."""
     depth, part = 0, ""
     for place, letter in enumerate(f"{text},"):
         depth += (letter in "([") - (letter in ")]")
@@ -244,7 +244,7 @@ def imported(found: Iterable[Entry], name: str, version: str, backend_id: str, s
                 rows[row] = _row(row, entry, kinds, read)
                 quantized = quantized and not {"fp32", "fp16", "integers"} & {*kinds}
         if not names:
-            unknown.append(f"# line {entry.line}: {_text(entry.operator)} is no operator of the suite")
+            unknown.append(f"# line {entry.line}: {_text(entry.operator)} is not an operator of the suite")
     common = _list(f"{code} @document" for code in COMMON if quantized)
     head = [
         f"schema = 2\nname = {_text(name)}\nversion = {_text(version)}\nbackend_id = {_text(backend_id)}",

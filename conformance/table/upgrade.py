@@ -14,7 +14,7 @@ _LINE = re.compile(rb"^(schema\s*=\s*)(\d+)", re.MULTILINE)
 
 
 def upgraded(data: bytes, file: str) -> bytes:
-    """The bytes of the same table in the newest schema. Raises TableError for a file that is no table.
+    """The bytes of the same table in the newest schema. Raises TableError for a file that is not a table.
 
     Schema 2 takes all that schema 1 has, so only its number changes.
     """

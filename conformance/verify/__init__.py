@@ -1,1 +1,1 @@
-"""Checking a run that somebody recorded: again from its files, again by running it, and who signed it."""
+"""Checks of a recorded run: from its files, by running its cases again, and by its signature."""

@@ -1,8 +1,8 @@
 """A certificate as a signed in-toto statement: who vouches for which files.
 
 The statement's subjects are the run's own files and every file that the backend is made of, by sha256; its predicate is
-the certificate. What is signed is compared with what the folder and its certificate give, so that a signature
-under something else proves nothing here.
+the certificate. The signed statement is compared with the one that the folder and its certificate give, so a
+valid signature of any other statement is refused.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ SHAPE = {"_type": str, "subject": [{"name": str, "digest": {OF_ANY_KEY: str}}], 
 
 @dataclass(frozen=True)
 class Checked:
-    """What checking a signature came to: by which key, and what is wrong."""
+    """The outcome of a check of a signature: the key's id and the problems."""
 
     keyid: str
     problems: tuple[str, ...] = ()
@@ -56,7 +56,7 @@ class Checked:
 
 
 def statement(contents: Contents, certificate: Certificate) -> dict[str, Any]:
-    """What is signed of a run, which `verify` finds no problem in."""
+    """The statement to sign about a run in which `verify` finds no problem."""
     return {
         "_type": TYPE,
         "subject": [
@@ -68,16 +68,16 @@ def statement(contents: Contents, certificate: Certificate) -> dict[str, Any]:
 
 
 def subjects(contents: Contents, certificate: Certificate) -> dict[str, str]:
-    """sha256 by name: of the run's files, and of those of the backend as its certificate lists them."""
+    """The sha256 by name of the run's files, and of the backend's files as the certificate lists them."""
     own = {name: hashlib.sha256(contents.files[name]).hexdigest() for name in SUBJECTS if name in contents.files}
     return own | {f"{BACKEND}{name}": digest for name, digest in sorted(certificate.backend["sources"].items())}
 
 
 def target_of(path: Path, out: Path | None) -> Path:
-    """Where the attestation of a folder or an archive goes. Raises PackageError for a place of the run's own files."""
+    """The path of the attestation of a folder or archive. Raises PackageError for one of the run's own files."""
     if out is None:
         if not path.is_dir():
-            raise PackageError(f"{path}: an archive, which is not changed; expected --out FILE")
+            raise PackageError(f"{path}: found an archive, which is never changed; expected --out FILE")
         return path / ATTESTATION
     if out.resolve() != (path / ATTESTATION).resolve():
         check_target(path, out)
@@ -85,9 +85,9 @@ def target_of(path: Path, out: Path | None) -> Path:
 
 
 def attest(contents: Contents, certificate: Certificate, signer: Signer, target: Path) -> Envelope:
-    """Write the envelope with the signer's signature, besides those that others gave the same statement.
+    """Write the envelope with the signer's signature, and keep other signatures of the same statement.
 
-    Raises PackageError when something else stands there, or when nothing can be written.
+    Raises PackageError if another file is there, or if the file cannot be written.
     """
     payload = json.dumps(statement(contents, certificate), sort_keys=True, separators=(",", ":")).encode()
     envelope = _other_signatures(target, Envelope(payload, PAYLOAD)).with_signature(signer)
@@ -97,15 +97,19 @@ def attest(contents: Contents, certificate: Certificate, signer: Signer, target:
 
 
 def _other_signatures(target: Path, envelope: Envelope) -> Envelope:
-    """The envelope that stands there, if it is of the same statement, or the new one if there is none."""
+    """The envelope in the file, if it is of the same statement; the new one if there is no file."""
     if not target.exists():
         return envelope
     try:
         found = read_envelope(read_attestation(target))
     except EnvelopeError as error:
-        raise PackageError(f"{target}: a file that is no attestation ({error}), expected none") from error
+        raise PackageError(
+            f"{target}: found a file that is not an attestation ({error}), expected no file or an attestation"
+        ) from error
     if (found.payload, found.kind) != (envelope.payload, envelope.kind):
-        raise PackageError(f"{target}: the attestation of another certificate, expected none or one of this")
+        raise PackageError(
+            f"{target}: found an attestation of another certificate, expected no file or one of this certificate"
+        )
     return found
 
 
@@ -125,7 +129,7 @@ def read_attestation(path: Path) -> bytes:
 
 
 def check(contents: Contents, certificate: Certificate, verifier: Verifier, data: bytes | None) -> Checked:
-    """Check an envelope's signature and what it is of. data: its bytes, None when there is none."""
+    """Check an envelope's signature and its statement. data: the envelope's bytes, None if there is none."""
     if data is None:
         problem = f"{ATTESTATION} is missing: found no signature, expected one by {verifier.keyid[:DIGITS]}"
         return Checked(verifier.keyid, (problem,))
@@ -149,7 +153,7 @@ def _signature(envelope: Envelope, verifier: Verifier) -> Iterator[str]:
 
 
 def _payload(envelope: Envelope, contents: Contents, certificate: Certificate) -> Iterator[str]:
-    """Where the statement is not the one that the run's files give."""
+    """The differences between the signed statement and the one that the run's files give."""
     if envelope.kind != PAYLOAD:
         yield f"payloadType: found {envelope.kind!r:.80}, expected {PAYLOAD!r}"
         return
@@ -157,7 +161,7 @@ def _payload(envelope: Envelope, contents: Contents, certificate: Certificate) -
         signed = json.loads(envelope.payload)
         check_shape(signed, SHAPE)
     except (ValueError, RecursionError) as error:
-        yield f"the payload is no in-toto statement: {error}"
+        yield f"the payload is not an in-toto statement: {error}"
         return
     expected = statement(contents, certificate)
     for key in ("_type", "predicateType"):
@@ -172,7 +176,7 @@ def _payload(envelope: Envelope, contents: Contents, certificate: Certificate) -
 
 
 def _subjects(signed: list[dict[str, Any]], expected: Mapping[str, str]) -> Iterator[str]:
-    """Where the signed subjects are not those of the folder, by name."""
+    """The differences between the signed subjects and those of the folder."""
     found = dict[str, str]()
     for one in signed:
         if one["name"] in found:

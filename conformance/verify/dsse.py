@@ -1,4 +1,4 @@
-"""DSSE envelopes: a payload, its type, and signatures over both. An envelope that is read is not trusted."""
+"""DSSE envelopes: a payload, its type, and signatures over both. `read_envelope` takes untrusted bytes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ SHAPE = {"payload": str, "payloadType": str, "signatures": [{"keyid": str, "sig"
 
 
 class EnvelopeError(ValueError):
-    """A text that is no envelope."""
+    """A text that is not a DSSE envelope."""
 
 
 @dataclass(frozen=True)
 class Signature:
-    """Who says that they signed, and the signature."""
+    """A signature and the id of the key that is said to have made it."""
 
     keyid: str
     sig: bytes
@@ -48,7 +48,7 @@ class Envelope:
         return Envelope(self.payload, self.kind, tuple(ordered))
 
     def is_signed_by(self, verifier: Verifier) -> bool:
-        """Whether a signature is this key's, whatever key it says that it is of."""
+        """Whether a signature was made with this key, whatever key id it states."""
         return any(verifier.accepts(signature.sig, self.signed) for signature in self.signatures)
 
 
@@ -74,13 +74,13 @@ def read_envelope(data: bytes) -> Envelope:
 
 def _signatures(found: Sequence[dict[str, str]]) -> tuple[Signature, ...]:
     if not 1 <= len(found) <= MOST:
-        raise ValueError(f"{len(found)} signatures, expected 1 to {MOST}")
+        raise ValueError(f"found {len(found)} signatures, expected 1 to {MOST}")
     return tuple(Signature(one["keyid"], _decoded(one["sig"])) for one in found)
 
 
 def _decoded(text: str) -> bytes:
-    """Strict base64: exactly one text stands for some bytes."""
+    """Bytes from base64 in its canonical form, of which each value has exactly one."""
     data = base64.b64decode(text, validate=True)
     if base64.b64encode(data).decode() != text:
-        raise ValueError("base64 that is not written as usual")
+        raise ValueError("found base64 that is not in its canonical form")
     return data

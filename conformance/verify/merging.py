@@ -52,7 +52,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Merged:
-    """The whole run: what its reports show, its files but for the certificate, and the shards that it is made of."""
+    """The whole run: what its reports show, its files except the certificate, and its shards."""
 
     report: Report
     texts: Mapping[str, str]
@@ -60,9 +60,9 @@ class Merged:
     programs: Sequence[CaseResult] = ()
 
     def write(self, folder: Path) -> None:
-        """Write the record as a run does: drafts that take their places, the certificate last.
+        """Write the record as a run does: temporary files that are moved into place, the certificate last.
 
-        Raises PackageError for a folder that holds other files, and UsageError for that of a shard, which outlives it.
+        Raises PackageError for a folder that holds other files, and UsageError for the folder of a shard.
         """
         for part in self.parts:
             if part.path.resolve() == folder.resolve():
@@ -74,10 +74,10 @@ class Merged:
 
 
 def merge(paths: Sequence[Path], today: datetime.date) -> Merged:
-    """The run whose shards these are, in any order.
+    """The run that these shards, in any order, make up.
 
-    It is dated by its latest shard, so that the same shards give the same bytes on any day. Raises UsageError for
-    shards that do not make one run, and for one in which `assay verify` finds a problem.
+    Its date is that of its latest shard, so the same shards give the same bytes on any day. Raises UsageError for
+    shards of different runs, for a missing shard, and for a shard in which `assay verify` finds a problem.
     """
     parts = tuple(map(_read, paths))
     for part in parts[1:]:
@@ -92,7 +92,7 @@ def merge(paths: Sequence[Path], today: datetime.date) -> Merged:
 
 
 def check_table(certificate: Certificate, name: str | None) -> None:
-    """Refuse another table than the certificate's. Raises UsageError for one, and TableError when there is none."""
+    """Raises UsageError for another table than the certificate's, and TableError if there is no such table."""
     if name is not None and (found := load_table(name).sha256) != certificate.table["sha256"]:
         stated = str(certificate.table["sha256"])
         raise UsageError(f"--table {name}: found sha256 {found[:12]}, expected {stated[:12]} as in the shards")
@@ -113,7 +113,7 @@ def _read(path: Path) -> Part:
 
 
 def _stated(certificate: Certificate) -> Iterator[tuple[str, str]]:
-    """All that must be equal, by what it is called. Dates differ, and results."""
+    """The names and values of all that must be equal in all shards: everything but dates and results."""
     shard = certificate.selection.shard
     yield "schema", str(certificate.schema)
     yield "table", f"{certificate.table['name']}@{certificate.table['version']}"
@@ -131,7 +131,7 @@ def _stated(certificate: Certificate) -> Iterator[tuple[str, str]]:
 
 
 def _leaves(name: str, data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The values in nested mappings, by the words that lead to them."""
+    """The values in nested mappings, each by the names of its keys."""
     for key, value in data.items():
         if isinstance(value, Mapping):
             yield from _leaves(f"{name}: {key}", value)
@@ -148,23 +148,25 @@ def _check_same(part: Part, first: Part) -> None:
 
 
 def _check_whole(parts: Sequence[Part]) -> None:
-    """Each shard once, and all of them."""
+    """Raise UsageError unless every shard is there exactly once."""
     seen: dict[int, Part] = {}
     for part in parts:
         if (twin := seen.get(part.shard.number)) is not None:
-            raise UsageError(f"{part.path}: found shard {part.shard} again, expected each once; {twin.path} is it, too")
+            raise UsageError(
+                f"{part.path}: found shard {part.shard} again, expected each once; {twin.path} is the same shard"
+            )
         seen[part.shard.number] = part
     of = parts[0].shard.of
     if len(seen) < of:
         missing = next(number for number in range(1, of + 1) if number not in seen)
         raise UsageError(
-            f"shards: found {len(seen)} of {of}, expected all; the first that is missing is {missing}/{of} "
+            f"shards: found {len(seen)} of {of}, expected all; the first missing one is {missing}/{of} "
             f"(assay certify ... --shard {missing}/{of})"
         )
 
 
 def _check_programs(parts: Sequence[Part]) -> None:
-    """As many random programs in each shard as it has of their sum."""
+    """Raise UsageError unless each shard has its share of all random programs."""
     counts = [0 if part.certificate.fuzz is None else part.certificate.fuzz.programs for part in parts]
     for part, count in zip(parts, counts, strict=True):
         start, step = part.certificate.selection.stride
@@ -177,11 +179,11 @@ def _check_programs(parts: Sequence[Part]) -> None:
 
 
 def _check_suite(part: Part) -> None:
-    """The reports of the whole are made here, so the suite here must be that of the shards."""
+    """Raise UsageError if this suite, which makes the merged reports, is not the one that ran the shards."""
     if changed := changed_sources(part.certificate, suite_sources()):
         raise UsageError(
-            f"{part.path}: {changed[0]}: found another file here than the suite that ran the shards had "
-            f"({len(changed)} differ), expected the same suite"
+            f"{part.path}: {changed[0]}: the file here is not the one of the suite that ran the shards "
+            f"({len(changed)} files differ), expected the same suite"
         )
 
 
@@ -189,7 +191,7 @@ def _check_suite(part: Part) -> None:
 
 
 def _merged(parts: tuple[Part, ...]) -> Merged:
-    """The cases and results of all shards, concluded anew."""
+    """The whole run, with a verdict that follows from the results of all shards."""
     first = parts[0].certificate
     table_text = parts[0].contents.text(TABLE)
     table = read_table(table_text.encode(), TABLE)
@@ -219,7 +221,7 @@ def _merged(parts: tuple[Part, ...]) -> Merged:
 
 
 def _programs(parts: tuple[Part, ...], every: Sequence[Case]) -> tuple[list[CaseResult], Fuzzed | None]:
-    """The random programs of all shards, if the run had any: the lines of their file, and what is concluded."""
+    """The random programs of all shards: the lines of their file, and the summary; None for a run without any."""
     fuzz = parts[0].certificate.fuzz
     if fuzz is None:
         return [], None

@@ -1,7 +1,7 @@
-"""What the metrics of a record prove: a gate that did not fail measured nothing beyond its limit.
+"""Checks the metrics of a record: a gate that did not fail cannot have measured more than its limit.
 
-`metric_problems` needs nothing but the record. `limit_problem` compares with the limits of gates 1 and 2 that follow
-from the case's goldens, for records that measured something against them; only computing these loads torch.
+`metric_problems` needs only the record. `limit_problem` compares with the limits of gates 1 and 2, which follow from
+the case's goldens; only to compute these is torch loaded.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ GATE_OF: Mapping[str, str] = {
 """The gate that measures each metric."""
 NOT_FINITE = ("inf", "-inf", "nan")
 LIMITS = ("allowed_lsb", "bound_lsb", "bound_share")
-"""The metrics that are limits of their gates: infinite where a gate allows anything."""
+"""The metrics that are limits of gates; infinite where the gate allows any number."""
 MEASURED = ("max_lsb", "off_by_one_rate", "bias")
 """The metrics that gates 1 and 2 limit, in the order of `CodeLimits`."""
 LARGEST = 1000.0  # dB of which the ratio is still a float
@@ -35,18 +35,18 @@ HALF_DIGIT = 5e-6  # by which six significant digits are off, relatively
 
 
 def metric_problems(result: CaseResult) -> Iterator[str]:
-    """Where the metrics are not what a gate measures, or are beyond the limit of a gate that did not fail."""
+    """The metrics that no gate can have measured, or that exceed the limit of a gate that did not fail."""
     failed = {failure.check for failure in result.failures}
     for check, value in result.checks.items():
         if not _is_excess(value):
-            yield f"the limit of {check} is passed by {value!r}, which is no distance"
+            yield f"{check}: invalid excess {value!r}, expected a number >= 0, or 'inf'"
     for name, value in result.metrics.items():
         limitless = (value in NOT_FINITE and GATE_OF[name] in failed) or (name in LIMITS and value == "inf")
         if not (value is None or _is_real(value) or limitless):
-            yield f"{name} is {value!r}, which {GATE_OF[name]} does not measure"
+            yield f"{name} is {value!r}, expected a finite float of {GATE_OF[name]}"
             return
     if not failed and result.verdict != "accept" and any(value is not None for value in result.metrics.values()):
-        yield "what torch computed right is measured, which no run records"
+        yield "metrics are recorded for right outputs that torch computed, expected none"
     numbers = {name: value for name, value in result.metrics.items() if _is_real(value) and GATE_OF[name] not in failed}
     yield from _beyond(numbers)
 
@@ -60,7 +60,7 @@ def _is_excess(value: Number) -> bool:
 
 
 def _beyond(numbers: Mapping[str, Number]) -> Iterator[str]:
-    """The limits that are known without the goldens. numbers: finite, of gates that did not fail."""
+    """The metrics beyond limits that do not need the goldens. numbers: finite, of gates that did not fail."""
     found = {name: value for name, value in numbers.items() if isinstance(value, float)}
     lsb, rate, ratio = (found.get(name, 0.0) for name in ("max_lsb", "off_by_one_rate", "worst_ratio_to_bound"))
     for name in LIMITS:
@@ -73,14 +73,14 @@ def _beyond(numbers: Mapping[str, Number]) -> Iterator[str]:
     if not 0 <= rate <= 1:
         yield f"off_by_one_rate is {rate:g}, expected a share from 0 to 1"
     if not 0 <= ratio <= 1:
-        yield f"worst_ratio_to_bound is {ratio:g}, which gate3 excludes, but no failure is recorded"
+        yield f"worst_ratio_to_bound is {ratio:g}, gate3 allows 0 to 1, but no failure is recorded"
     if "sqnr_db" in found and found["sqnr_db"] < _lowest(found.get("sqnr_floor_db")):
         floor = f"{found['sqnr_floor_db']:g}" if "sqnr_floor_db" in found else "none"
-        yield f"sqnr_db is {found['sqnr_db']:g} and its floor {floor}, which gate4 excludes, but no failure is recorded"
+        yield f"sqnr_db is {found['sqnr_db']:g}, below its floor {floor}, but no failure of gate4 is recorded"
 
 
 def _lowest(floor: float | None) -> float:
-    """The smallest SQNR in dB that passes gate 4: its golden's own noise is added to what the floor allows."""
+    """The smallest SQNR in dB that passes gate 4, which adds the golden's own noise to what the floor allows."""
     if floor is None:
         return math.inf
     if floor < -LARGEST:
@@ -92,7 +92,7 @@ def _lowest(floor: float | None) -> float:
 
 
 def limit_problem(result: CaseResult, case: Case, known: KnownLimits) -> str | None:
-    """How the record of an accepted case passes what gates 1 and 2 allow it, although no check failed."""
+    """How the record of an accepted case exceeds the limits of gates 1 and 2, although no check failed; None if not."""
     if not needs_limits(result):
         return None
     limits = known.of(case.graph)
@@ -105,7 +105,7 @@ def limit_problem(result: CaseResult, case: Case, known: KnownLimits) -> str | N
 
 
 def needs_limits(result: CaseResult) -> bool:
-    """Whether the limits bear on a record. One that a check stopped, or that measured zero, is right in itself."""
+    """Whether a record must be compared with the limits: not if a check failed, or if all it measured is zero."""
     return not result.failures and any(_sizes(result))
 
 

@@ -1,4 +1,4 @@
-"""Making the archive of a run that fits together."""
+"""Packs the folder of a run into an archive, if `verify` finds no problem in it."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class Packed:
 
 
 def pack(folder: Path, target: Path, today: datetime.date) -> Packed:
-    """Write the archive of a folder, unless verifying the folder finds problems; failing cases are none.
+    """Write the archive of a folder, unless verifying the folder finds problems. Failing cases are not problems.
 
     Raises PackageError when there is no folder of a run, or when the archive cannot be written.
     """
     if not folder.is_dir():
-        raise PackageError(f"{folder}: {'a file' if folder.exists() else 'no such folder'}, expected a folder")
+        raise PackageError(f"{folder}: {'found a file' if folder.exists() else 'no such folder'}, expected a folder")
     contents = read_folder(folder)
     if not contents.files:
         raise PackageError(f"{folder}: no run has written here, expected a folder of 'assay certify'")

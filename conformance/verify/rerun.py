@@ -1,8 +1,8 @@
 """Running the cases of a certificate again, and comparing what they show with what it records.
 
-Digests tell an edit; whoever writes the records can write the digests, too. Only the cases themselves tell records that
-were made up: run again with the same numbers, each gives the same line, byte for byte. With other random numbers it
-gives the same verdict: that also tells a backend that knows the numbers of the cases.
+Digests show an edit, but whoever makes up records can make up their digests, too. Only running the cases shows that:
+with the same random numbers, each gives the same line, byte for byte. With other random numbers each gives the same
+verdict, which also shows a backend that was made for the numbers of the cases.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LIMITS_TEXT = re.compile(r"(\d[\d.e+-]{0,19}) s and (\d{1,12}) MiB a case")
 
 
 class Progress(Protocol):
-    """Is told about the run as it goes."""
+    """Is called as the run goes on."""
 
     def started(self, cases: int) -> None: ...
 
@@ -65,7 +65,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Difference:
-    """A case that shows something else than what is recorded, and what: found, and what the record says."""
+    """A case whose result differs from the recorded one, and the difference in words."""
 
     case: str
     found: str
@@ -73,10 +73,10 @@ class Difference:
 
 @dataclass(frozen=True)
 class Rerun:
-    """What came of it. ran: cases and random programs that were run again, of `known` in the record.
+    """The outcome. ran: how many cases and random programs were run again, of the `known` ones in the record.
 
     seed: of the random numbers; `fresh` when they are not those of the record, which is then compared by verdict.
-    problems: why nothing was run. notes do not speak against the record.
+    problems: why nothing was run. notes: what differs without being a problem.
     """
 
     backend: str
@@ -95,7 +95,7 @@ class Rerun:
         return self.ran > 0 and not self.differences and not self.problems
 
     def __str__(self) -> str:
-        """In words that say how much of the record, and compared how."""
+        """The outcome in words: how much of the record was run again, and how it was compared."""
         how = f"by verdict with random numbers of seed {self.seed}" if self.fresh else "to the byte"
         if not self.ran:
             return "not run again"
@@ -106,7 +106,7 @@ class Rerun:
 
 
 def rerun(contents: Contents, certificate: Certificate, request: Request, progress: Progress) -> Rerun:
-    """Run cases of a record again. The record is one in which `verify` finds no problem.
+    """Run cases of a record again; `verify` must have found no problem in the record.
 
     Raises UsageError for a backend or a table that cannot be loaded.
     """
@@ -141,7 +141,7 @@ def rerun(contents: Contents, certificate: Certificate, request: Request, progre
 
 
 def chosen(recorded: Mapping[str, CaseResult], cases: int | None, draw: int) -> list[str]:
-    """Which cases to run again: all, or so many, spread over the rows.
+    """Which cases to run again: all (None), or so many, spread over the rows.
 
     Rows, and the cases of each, are ordered by the sha256 of the seed and their name. The first case of every row is
     taken, then the second of every row, and so on. Random programs count as one row.
@@ -168,7 +168,10 @@ def recorded_limits(certificate: Certificate) -> Limits:
     except ValueError:
         limits = None
     if limits is None or str(limits) != text:
-        raise UsageError(f"the certificate's limits are {text!r:.60}, which no run writes; give --timeout and --memory")
+        raise UsageError(
+            f"the certificate's limits are {text!r:.60}, expected such as '120 s and 4096 MiB a case'; "
+            "give --timeout and --memory"
+        )
     return limits
 
 
@@ -179,12 +182,12 @@ def _recorded(contents: Contents) -> dict[str, CaseResult]:
 
 
 def _about(job: Job, named_there: bool) -> About:
-    """What the process that has loaded the backend says of it."""
+    """What the process that loads the backend reports about it."""
     try:
         with ProcessPool(Subject(job.backend, job.tools, job.limits), job.table) as processes:
             return processes.about
     except UsageError as error:
-        where = "; the certificate names this backend, --backend names another" if named_there else ""
+        where = "; the certificate names this backend: give another name of it with --backend" if named_there else ""
         raise UsageError(f"{error}{where}") from error
 
 
@@ -192,7 +195,7 @@ def _about(job: Job, named_there: bool) -> About:
 
 
 def _table_problems(table: str | None, certificate: Certificate) -> Iterator[str]:
-    """A table that was given is the one that the cases were made from."""
+    """The problem of a given table that is not the one that the cases were made from."""
     if table is None:
         return
     found = hashlib.sha256(table_bytes(table)).hexdigest()
@@ -204,7 +207,7 @@ def _table_problems(table: str | None, certificate: Certificate) -> Iterator[str
 
 
 def backend_problems(backend: About, certificate: Certificate) -> Iterator[str]:
-    """The files of a backend, and the versions of what it stands on, are those that are recorded."""
+    """The differences between the backend's files and versions and the recorded ones."""
     files = file_problems(backend.sources, certificate)
     stated = certificate.environment
     versions = [
@@ -215,11 +218,11 @@ def backend_problems(backend: About, certificate: Certificate) -> Iterator[str]:
     for what, found in (("files", files), ("versions", versions)):
         if found:
             rest = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
-            yield f"not run again: other {what} than the certified backend's: {'; '.join(found[:SHOWN])}{rest}"
+            yield f"not run again: {what} differ from those of the certified backend: {'; '.join(found[:SHOWN])}{rest}"
 
 
 def _notes(backend: About, certificate: Certificate) -> tuple[str, ...]:
-    """What else differs from the run that is recorded, of this machine."""
+    """The versions on this machine that differ from those of the recorded run."""
     stated = certificate.environment
     differing = [
         f"{name} {stated.get(name, 'unknown')}, here {found}"

@@ -1,4 +1,4 @@
-"""Where the result of a case that was run again differs from the recorded one."""
+"""Differences between the result of a case that was run again and the recorded one."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ SHOWN = 3  # differing parts of a record that are named
 
 
 def difference(found: CaseResult, stated: CaseResult) -> str:
-    """Where a result is not, byte for byte, the recorded one; "" when it is."""
+    """How a result differs from the recorded one; "" if both are the same bytes."""
     if to_line(found) == to_line(stated):
         return ""
     parts = [part for name in vars(stated) for part in _part(name, getattr(found, name), getattr(stated, name))]
-    return _shortened(parts or ["its spelling differs"])
+    return _shortened(parts or ["keys, order or spacing of the line differ"])
 
 
 def verdict_difference(found: CaseResult, stated: CaseResult) -> str:
-    """Where a result with other random numbers contradicts the recorded one; "" when it does not.
+    """How a result with other random numbers contradicts the recorded one; "" if it does not.
 
-    Its tags must be the same, and it may fail in no check that the record does not fail. A recorded failure may be
-    one of certain numbers only.
+    The tags must be the same, and every check that fails must fail in the record, too. A check that fails in the record
+    may pass here: the failure may need certain numbers.
     """
     parts = [
         part for name in ("verdict", "partitions") for part in _part(name, getattr(found, name), vars(stated)[name])
@@ -29,7 +29,7 @@ def verdict_difference(found: CaseResult, stated: CaseResult) -> str:
     parts += _part("reasons", _codes(found), _codes(stated))
     known = {failure.check for failure in stated.failures}
     parts += [
-        f"{failure.check}: {failure.message}, where the record says that it {'fails otherwise' if known else 'passes'}"
+        f"{failure.check}: {failure.message}, the record says that it {'fails in other checks' if known else 'passes'}"
         for failure in found.failures
         if failure.check not in known
     ]
@@ -41,7 +41,7 @@ def _codes(result: CaseResult) -> list[str] | None:
 
 
 def _part(name: str, found: object, stated: object) -> Iterator[str]:
-    """Where a part of a record differs, key by key."""
+    """The differences in one part of a record, key by key."""
     if found == stated:
         return
     if isinstance(found, Mapping) and isinstance(stated, Mapping):

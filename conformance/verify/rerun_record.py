@@ -1,4 +1,4 @@
-"""What is kept of a run of a certificate's cases again: one file of JSON, beside the folder and never in it."""
+"""The record of a run of a certificate's cases again: one JSON file beside the run's folder, never in it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SCHEMA = 1
 
 
 def check_place(target: Path, contents: Contents) -> None:
-    """Raise PackageError for a place among the run's own files."""
+    """Raise PackageError for a target among the run's own files."""
     check_target(Path(contents.name), target)
 
 
@@ -31,7 +31,7 @@ def write_record(target: Path, text: str) -> None:
 
 
 def record_text(contents: Contents, certificate: Certificate, again: Rerun, today: datetime.date) -> str:
-    """The record as JSON, keys sorted: of which certificate, with what, how much, what differs."""
+    """The record as JSON with sorted keys: certificate, environment, number of cases, differences."""
     data: dict[str, Any] = {
         "schema": SCHEMA,
         "certificate_sha256": hashlib.sha256(contents.files[CERTIFICATE]).hexdigest(),

@@ -1,7 +1,7 @@
-"""What a recorded result proves: its status, derived again from what was observed and from what the case asks.
+"""Checks a recorded result: derives its status again from what was observed and from the case.
 
-Nothing that a record states about itself is believed. Tags and reasons are compared with the case's promise again,
-each gate's limit with what was measured, and a check that did not run to its end counts as none.
+Nothing that a record states about itself is trusted. Tags and reasons are compared with the case's promise again,
+each gate's limit with what was measured, and a check that did not run to its end counts as not run.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NOTED = frozenset({*FORM, *GATES, *LAST, TOOL})
 def result_problem(result: CaseResult, case: Case, tools: Sequence[str] = (), level: str = NUMBERS) -> str | None:
     """Why a recorded result cannot be what a run of this case recorded; None when it can.
 
-    tools: the further compilers that took part, see `Certificate`. level: how far the run looked.
+    tools: the further compilers that took part, see `Certificate`. level: of the run, see `record.levels`.
     """
     found = chain(_asked(result, case), _tags(result, case), _delegates(result, case))
     found = chain(found, _beyond(result, level), _checks(result, tools, level))
@@ -34,7 +34,7 @@ def result_problem(result: CaseResult, case: Case, tools: Sequence[str] = (), le
 
 
 def _asked(result: CaseResult, case: Case) -> Iterator[str]:
-    """The record is about this case."""
+    """Problems if the record is not about this case."""
     asked = {
         "row": case.row,
         "constraint": case.constraint,
@@ -49,7 +49,7 @@ def _asked(result: CaseResult, case: Case) -> Iterator[str]:
 
 
 def _tags(result: CaseResult, case: Case) -> Iterator[str]:
-    """The failures of tags and reasons are those that follow from what the partitioner answered."""
+    """Problems if the failures of tags and reasons do not follow from what the partitioner answered."""
     recorded = [failure for failure in result.failures if failure.check in OF_TAGS]
     if result.verdict == "error":
         if not result.failures:
@@ -65,36 +65,36 @@ def _tags(result: CaseResult, case: Case) -> Iterator[str]:
     if not recorded:
         yield f"verdict {result.verdict!r} contradicts the table, but no failure is recorded ({derived[0].message})"
     elif not derived:
-        yield f"a failure of {recorded[0].check} is recorded, but verdict {result.verdict!r} keeps the promise"
+        yield f"a failure of {recorded[0].check} is recorded, but verdict {result.verdict!r} is what the table promises"
     else:
         yield f"{recorded[0].check} {recorded[0].message!r} does not follow: expected {derived[0].message!r}"
 
 
 def _delegates(result: CaseResult, case: Case) -> Iterator[str]:
-    """The number of delegates is the promised one exactly when no failure says otherwise; a tag comes to one."""
+    """Problems if the number of delegates contradicts the check of it, or an accepted case has no delegate."""
     if "delegates" not in result.checks:
         return
     wrong = case.delegates is not None and result.partitions != case.delegates
     if wrong != bool(result.checks["delegates"]):
-        yield f"{result.partitions} delegates are recorded and {case.delegates} expected, but the check says otherwise"
+        yield f"found {result.partitions} delegates, expected {case.delegates}, but the check of them says otherwise"
     if result.verdict == "accept" and not result.partitions:
         yield "accepted, but there is no delegate"
 
 
 def judged_at(level: str) -> tuple[str, ...]:
-    """The checks of outputs that a level has, in their order."""
+    """The checks of outputs that a level runs, in their order."""
     if not reaches(level, RUNS):
         return ()
     return (*FORM, *GATES) if level == NUMBERS else FORM_ALONE
 
 
 def beyond(level: str) -> frozenset[str]:
-    """The checks that only higher levels have."""
+    """The checks of outputs that only higher levels run."""
     return frozenset() if level == NUMBERS else frozenset({*FORM, *GATES, GOLDEN} - set(judged_at(level)))
 
 
 def _beyond(result: CaseResult, level: str) -> Iterator[str]:
-    """Nothing is recorded that the level does not judge; from compiling on there is a blob for each delegate."""
+    """Problems with checks, metrics and blobs that a run of this level does not record, or with missing blobs."""
     if level != NUMBERS:
         failed = {failure.check for failure in result.failures}
         for check in sorted(beyond(level) & {*failed, *result.checks}):
@@ -107,7 +107,7 @@ def _beyond(result: CaseResult, level: str) -> Iterator[str]:
 
 
 def _checks(result: CaseResult, tools: Sequence[str], level: str) -> Iterator[str]:
-    """Failures are there exactly when a limit was passed, and every check ran unless something stopped the case."""
+    """Problems if failures and excesses contradict each other, or if a check did not run for no reason."""
     failed = {failure.check for failure in result.failures}
     stopped = bool(failed - NOTED - {*OF_TAGS, GOLDEN})
     for check in sorted(NOTED & {*failed, *result.checks}):
@@ -116,13 +116,13 @@ def _checks(result: CaseResult, tools: Sequence[str], level: str) -> Iterator[st
             yield f"a failure of {check} is recorded, but the check did not run"
         elif found is not None and bool(found) != (check in failed):
             stated = "a" if check in failed else "no"
-            yield f"the limit of {check} is passed by {found}, but {stated} failure is recorded"
+            yield f"{check}: the excess is {found}, but {stated} failure is recorded"
     if not stopped:
         yield from _missing(result, tools, level)
 
 
 def _missing(result: CaseResult, tools: Sequence[str], level: str) -> Iterator[str]:
-    """A case that nothing stopped went through all checks, but not further than a malformed output."""
+    """The checks that did not run in a case that nothing stopped; a malformed output ends the checks."""
     malformed = any(result.checks.get(check) for check in FORM)
     outputs = () if malformed else tuple(check for check in judged_at(level) if check != FORM[0])
     required = [*LAST, *([TOOL] if tools else []), *outputs]

@@ -18,7 +18,7 @@ PUBLIC = "openssl pkey -in private.pem -pubout -out public.pem"
 
 
 class KeyFileError(UsageError):
-    """A file that is no usable key; the message says what was found and what was expected."""
+    """A file that is not a usable key; the message says what was found and what was expected."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Verifier:
 
 @dataclass(frozen=True)
 class Signer:
-    """A private key, and what others know it by."""
+    """A private key, and the public key's id."""
 
     key: Ed25519PrivateKey
     verifier: Verifier
@@ -97,12 +97,12 @@ def _parsed(path: Path, data: bytes) -> object:
         return load_pem_private_key(data, None) if b"PRIVATE KEY-----" in data else load_pem_public_key(data)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise KeyFileError(
-            f"{path}: no readable key in PEM ({type(error).__name__}), expected one of Ed25519"
+            f"{path}: cannot read the key ({type(error).__name__}), expected an Ed25519 key in PEM"
         ) from error
 
 
 def _read(path: Path) -> bytes:
-    """A key's file, once it is known that it can be used. Raises UsageError."""
+    """The bytes of a key's file. Raises UsageError without the package cryptography, KeyFileError for the file."""
     try:
         import cryptography  # noqa: F401
     except ImportError:

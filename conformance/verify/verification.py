@@ -1,8 +1,8 @@
-"""Deriving the verdict of a run again, from its files alone, and finding what does not fit together in them.
+"""Derives the verdict of a run again from its files alone, and finds contradictions in them.
 
 The list of cases comes from the table, each case's status from what its line records, the verdict from these. What
-certificate and lines state is only compared with that. Digests tell an edit that contradicts nothing; all of them can
-be made to fit by somebody who makes up a whole run, which only running it again shows.
+the certificate and the lines state is only compared with that. Digests show an edit that contradicts nothing else. They
+do not show a run that was made up with fitting digests: only running its cases again does.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ SHOWN = 10  # problems listed before the rest is only counted
 
 @dataclass(frozen=True)
 class Verification:
-    """What a run proves. `problems` speak against it; `notes` do not. verdict is None if there is none."""
+    """What a run proves. problems: reasons to distrust it. notes: anything else. verdict: None if none follows."""
 
     problems: tuple[str, ...]
     notes: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ def verify(path: Path, today: datetime.date) -> Verification:
 
 @many_records()
 def verify_contents(contents: Contents, today: datetime.date) -> Verification:
-    """The same of files that were read. Raises PackageError for a table that no run can have read."""
+    """As `verify`, of files that were read. Raises PackageError for a table that is too large for any run."""
     problems = list(contents.problems)
     if CERTIFICATE not in contents.files:
         return Verification((*problems, _incomplete(contents)), contents.notes)
@@ -87,7 +87,7 @@ def verify_contents(contents: Contents, today: datetime.date) -> Verification:
         cases = certificate.selection.of(known)
         text = contents.text(RESULTS)
     except TableBombError as error:
-        raise PackageError(f"{contents.name}: no run wrote {error}") from error
+        raise PackageError(f"{contents.name}: not a table that a run writes: {error}") from error
     except (CertificateError, TableError, UsageError) as error:
         return Verification((*problems, str(error)), contents.notes)
     suite = suite_sources()
@@ -115,7 +115,7 @@ def verify_contents(contents: Contents, today: datetime.date) -> Verification:
 
 
 def _known(table: Table, certificate: Certificate) -> tuple[Case, ...]:
-    """The cases among which the run chose: all, unless it is of one case alone, and nothing else asks for others."""
+    """The cases from which the run selected: all of the table, or for a selection those that may match it."""
     expression = certificate.selection.expression
     if expression is None or certificate.waivers or certificate.fuzz is not None:
         return all_cases(table)
@@ -140,7 +140,7 @@ def _results(
     results, problems = list[CaseResult](), list[str]()
     by_name = {case.id: case for case in cases}
     if text and not text.endswith("\n"):
-        problems.append(f"{RESULTS} is truncated: its last line does not end")
+        problems.append(f"{RESULTS} is truncated: its last line has no end")
     for number, line in enumerate(text.removesuffix("\n").split("\n") if text else (), 1):
         try:
             result, edited = read_line(line)
@@ -169,14 +169,14 @@ def _order(results: Sequence[CaseResult], by_name: Mapping[str, Case]) -> Iterat
         yield f"{RESULTS}: {name}: the result is missing"
     for name, count in Counter(names).items():
         if count > 1:
-            yield f"{RESULTS}: {name}: {count} results stand twice or more often"
+            yield f"{RESULTS}: {name}: found {count} results, expected one"
     later = next((b for a, b in pairwise(names) if a > b), None)
     if later is not None:
-        yield f"{RESULTS}: {later}: the lines are not in the order of the case ids, from this one on"
+        yield f"{RESULTS}: {later}: from this line on, the lines are not sorted by case id"
 
 
 def _programs(contents: Contents, certificate: Certificate, table: Table) -> list[str]:
-    """What is wrong with the file of a run's random programs: each is drawn again from its name."""
+    """The problems of the file of a run's random programs; each program is made again from its name."""
     fuzz = certificate.fuzz
     if fuzz is None:
         return [f"{FUZZ}: the certificate states no random programs"] if FUZZ in contents.files else []
@@ -189,7 +189,7 @@ def _programs(contents: Contents, certificate: Certificate, table: Table) -> lis
 
 
 def _reports(contents: Contents, certificate: Certificate) -> Iterator[str]:
-    """The reports are those of the run."""
+    """Problems with reports that are missing, changed, or not of a run."""
     for name in REPORTS:
         stated = certificate.reports.get(name)
         if name not in contents.files:
@@ -207,7 +207,10 @@ def _rendered(
     results: Sequence[CaseResult],
     cases: Sequence[Case],
 ) -> Iterator[str]:
-    """The reports are, byte for byte, what this suite makes of the results; digests can be made to fit."""
+    """Problems with reports that are not, byte for byte, what this suite makes of the results.
+
+    The digests of reports alone prove nothing: they can be made to fit.
+    """
     from npu_assay.conformance.report.recorded import recorded_report
     from npu_assay.conformance.report.render import reports
 
@@ -224,7 +227,7 @@ def _place(found: bytes, expected: bytes) -> str:
 
 
 def _spelling(text: str, certificate: Certificate) -> Iterator[str]:
-    """The certificate is, byte for byte, what a run writes."""
+    """The problem of a certificate that is not, byte for byte, what a run writes."""
     written = certificate_text(certificate)
     if text == written:
         return
@@ -240,14 +243,14 @@ def _spelling(text: str, certificate: Certificate) -> Iterator[str]:
 def _contradictions(
     certificate: Certificate, concluded: Callable[[datetime.date], Verdict], today: datetime.date
 ) -> Iterator[str]:
-    """Where the certificate states something else than what followed from the results when it was made."""
+    """The differences between the certificate and what follows from the results on the day when it was made."""
     try:
         made = datetime.date.fromisoformat(certificate.made)
     except ValueError:
-        yield f"{CERTIFICATE} was made on {certificate.made!r:.40}, which is no date"
+        yield f"{CERTIFICATE}: made: found {certificate.made!r:.40}, expected a date such as 2030-01-31"
         return
     if made > today:
-        yield f"{CERTIFICATE} was made on {made}, which is still to come"
+        yield f"{CERTIFICATE}: made: found {made}, a day in the future"
     verdict = concluded(made)
     if certificate.certified != verdict.certified:
         stated, derived = (("not " * (not flag)) + "certified" for flag in (certificate.certified, verdict.certified))
@@ -256,7 +259,7 @@ def _contradictions(
         yield f"{CERTIFICATE} counts {dict(certificate.counts)}, the results give {dict(verdict.counts)}"
     for objection in sorted({*certificate.objections} ^ {*verdict.objections}):
         stated = "states" if objection in certificate.objections else "does not state"
-        yield f"{CERTIFICATE} {stated} {objection!r:.120}, which the results {'do not' * (stated == 'states')} give"
+        yield f"{CERTIFICATE} {stated} {objection!r:.120}, which the results {'do not ' * (stated == 'states')}give"
 
 
 def _shortened(problems: Sequence[str]) -> tuple[str, ...]:

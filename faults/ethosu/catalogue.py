@@ -200,7 +200,7 @@ def _listed(stage: str, module: ModuleType, entries: tuple[Entry, ...]) -> Itera
 
 
 def _on(right: Backend, faults: Iterator[Fault]) -> Iterator[Fault]:
-    """Those of a chip's own; Ethos-U85 has the compiler and the device of Ethos-U55, so it has their faults, too."""
+    """The faults of one chip; Ethos-U85 has the compiler and the device of Ethos-U55, so it has their faults, too."""
     for fault in faults:
         if fault.backend.name == right.name:
             yield fault

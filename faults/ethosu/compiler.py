@@ -97,7 +97,7 @@ SMALLEST, LARGEST = -128, 127
 
 
 def _sides_exchanged(pads: tuple[int, ...]) -> tuple[int, ...]:
-    """What is before and behind each axis change places."""
+    """What is before and after each axis change places."""
     return tuple(pads[position ^ 1] for position in range(len(pads)))
 
 

@@ -106,7 +106,7 @@ first_channel_for_all = rescaling(_first_channel)
 
 
 def operator(code: str, change: Callable[[Site, Kernel], Kernel], backend: Backend = ethos_u55) -> Backend:
-    """A device with a change behind one operator's kernel."""
+    """A device with a change after one operator's kernel."""
     right = operators.RULES[code]
 
     def rule(site: Site) -> Step:
@@ -152,7 +152,7 @@ def _half_interpolated(site: Site) -> Kernel:
 
 
 def _clipped_table(site: Site) -> Kernel:
-    """The last segment, behind the last entry but one, is flat."""
+    """The last segment, after the last entry but one, is flat."""
     entries = site.data(1).to(torch.int32)
     entries[-1] = entries[-2]
 

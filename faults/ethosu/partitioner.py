@@ -103,7 +103,7 @@ u55_as_u85 = replace(ethos_u55, partitioner=lambda **options: EthosUPartitioner(
 
 
 def _deep_last(sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """Sizes whose depth, of three-dimensional convolutions, stands behind height and width."""
+    """Sizes whose depth, of three-dimensional convolutions, stands after height and width."""
     return (*sizes[:2], *sizes[3:], sizes[2]) if len(sizes) == 5 else sizes
 
 

@@ -17,7 +17,7 @@ NEWER = "release_1_4_"
 
 
 def __getattr__(name: str) -> Backend:
-    """The broken backend of that name; behind `release_1_4_` one of that release."""
+    """The broken backend of that name; after `release_1_4_` one of that release."""
     if name.startswith(NEWER):
         return named(name.removeprefix(NEWER), catalogue_1_4(_right_1_4), __name__)
     return named(name, catalogue(_right), __name__)

@@ -87,7 +87,7 @@ def next_up(x: Tensor) -> Tensor:
 
 
 def _rsqrt_estimate(x: Tensor) -> Tensor:
-    """A processor's estimate of 12 bits without the Newton step behind it."""
+    """A processor's estimate of 12 bits without the Newton step after it."""
     return (torch.rsqrt(x).view(torch.int32) & ~0xFFF).view(torch.float32)
 
 

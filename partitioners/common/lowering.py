@@ -1,4 +1,4 @@
-"""What all compilers do: walk a delegated program, and keep the value of every node walked so far."""
+"""The common part of compilers: walk a delegated program, and keep the value of every node so far."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LowerT = TypeVar("LowerT")
 
 
 def function_calls(graph: fx.Graph, constants: Container[fx.Node] = ()) -> Iterator[fx.Node]:
-    """The operator applications in order. Raises CompileError for another kind of node, but for `constants`."""
+    """The operator applications in order. Raises CompileError for any other kind of node outside of `constants`."""
     for node in graph.nodes:
         if node.op == "call_function":
             yield node
@@ -49,7 +49,7 @@ def returned_nodes(output: fx.Node) -> list[fx.Node]:
 
 
 def static_shape(node: fx.Node) -> tuple[int, ...]:
-    """The sizes of a node's (first) result. Raises CompileError for open ones."""
+    """The sizes of a node's (first) result. Raises CompileError for dynamic ones."""
     found = value_of(node)
     if found is None:
         raise refusal(node, "result", type(node.meta.get("val")).__name__, "a tensor")
@@ -98,7 +98,7 @@ class Values(Generic[ValueT]):
         raise refusal(user, "operand", operand, "a tensor that the delegate computes")
 
     def made(self, node: fx.Node) -> ValueT | None:
-        """The value of a node that has one when it is first needed, as constants do; None for any other node."""
+        """The value of a node that is made when it is first needed, such as a constant; None for any other node."""
         return None
 
 
@@ -145,7 +145,7 @@ class LaidOut(Generic[ModelT, IdT]):
 
     @property
     def home(self) -> Layout:
-        """The layout in which the value costs nothing, or least."""
+        """The layout in which the value needs no transposition, or the cheapest one."""
         if self.tensors:
             return next(iter(self.tensors))
         if self.source is not None and self.permutation is not None:
@@ -169,7 +169,7 @@ class LaidOut(Generic[ModelT, IdT]):
         if self.source is not None and self.permutation is not None:
             return self.source.tensor(model, composed(self.permutation, layout))
         if not self.tensors:
-            assert self.source is not None, f"{self.name} has neither tensor nor source"
+            assert self.source is not None, f"{self.name}: found neither tensor nor source, expected one of them"
             flat, natural = self.source.tensor(model, identity(self.source.rank)), identity(self.rank)
             made: IdT = model.reshape(flat, self.shape, self.name)
             self.tensors[natural] = made

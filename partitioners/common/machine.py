@@ -1,4 +1,4 @@
-"""What all simulated devices are: a program of prepared kernel calls on numbered values, and its run."""
+"""The common part of simulated devices: a program of prepared kernel calls on numbered values, and its run."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class UnpredictableError(InputError):
 
 
 class Unpredictable(ArithmeticError):
-    """What a kernel raises for numbers that its operator defines no result for: what, found, expected."""
+    """A kernel's error for numbers for which its operator defines no result: what, found, expected."""
 
     def __init__(self, what: str, found: object, expected: str) -> None:
         super().__init__(f"{what} is {found}, expected {expected}")

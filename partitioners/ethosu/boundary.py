@@ -34,10 +34,10 @@ SENTENCES: Mapping[str, str] = {
 
 
 def with_codes_at_border(nodes: Nodes, graph: fx.Graph) -> tuple[Nodes, Reasons]:
-    """A partition without what would make it take or give real numbers, and the operators that fell out.
+    """A partition whose inputs and outputs are codes, and the operators that were removed for that, with reasons.
 
-    Sweeps in graph order until nothing falls out any more. Conversions fall out silently: they stay with the CPU,
-    and nothing else is asked of it.
+    Sweeps in graph order until nothing is removed. Quantize and dequantize nodes are removed without a reason: they run
+    on the CPU.
     """
     left = set(nodes)
     refused: Reasons = {}
@@ -111,8 +111,8 @@ def _real_input(node: fx.Node, nodes: Collection[fx.Node]) -> fx.Node | None:
 def without_cycles(nodes: Nodes, reach: Reach) -> list[Nodes]:
     """The partition, or the pieces of it that can each be one delegate, in graph order.
 
-    Pieces are what hangs together. Where even these wait for themselves or for each other, each is cut at the
-    ways that lead out of the partition and back in.
+    Pieces are connected components. If even these have a cycle, each is cut at the paths that lead out of the partition
+    and back in.
     """
     if not nodes or reach.of(nodes).is_convex:
         return [nodes] if nodes else []
@@ -172,7 +172,7 @@ def partition_rejections(nodes: Nodes, graph: fx.Graph) -> Reasons | None:
 
 
 def _vanishes(node: fx.Node) -> bool:
-    """Whether the node leaves nothing behind in the compiled program, conversions between codes included."""
+    """Whether the node leaves nothing in the compiled program, conversions between codes included."""
     vanishes = row_of(node).vanishes
     return is_qdq(node) or (vanishes is not None and vanishes(node))
 

@@ -1,4 +1,4 @@
-"""How to compile for Ethos-U: the target, what Vela is told, and both as a list of key-value pairs.
+"""How to compile for Ethos-U: the target, the options of Vela, and both as a list of key-value pairs.
 
 Keys, order and encoding are those of ExecuTorch v1.5.1. Readers look values up by key.
 """
@@ -35,7 +35,7 @@ class DebugMode(Enum):
 class VelaExternalBlockPlacements:
     """Tags of the blobs that hold commands and weights outside the delegate; None keeps them inside.
 
-    Raises ValueError for a tag that is no ASCII text or is empty.
+    Raises ValueError for a tag that is empty or not ASCII.
     """
 
     cmd_data: str | None = None
@@ -98,11 +98,11 @@ _CHOICES = {
 class EthosUCompileSpec:
     """What a model is compiled for, and with which flags.
 
-    target: the accelerator, such as "ethos-u55-128"; upper case becomes lower case, which Vela asks for.
+    target: the accelerator, such as "ethos-u55-128"; upper case becomes lower case, which Vela requires.
     system_config, memory_mode: of Vela's configuration file; default: those of the target's family.
     extra_flags: a list; they come first among Vela's flags.
     config_ini: Vela's configuration file.
-    external_block_placements: what Vela's commands and weights are called outside the delegate.
+    external_block_placements: the names of Vela's commands and weights outside the delegate.
 
     Raises ValueError for a target that does not exist and for empty names, TypeError for values of other types.
     """
@@ -152,9 +152,9 @@ class EthosUCompileSpec:
         return self
 
     def dump_debug_info(self, debug_mode: DebugMode | None) -> EthosUCompileSpec:
-        """Leave debug information in the folder of `dump_intermediate_artifacts_to`, which must be given, too.
+        """Write debug information to the folder of `dump_intermediate_artifacts_to`, which must be given, too.
 
-        Raises TypeError for what is no DebugMode.
+        Raises TypeError for a value that is not a DebugMode.
         """
         if not isinstance(debug_mode, DebugMode | None):
             raise TypeError(f"debug_mode is {debug_mode!r}, expected {', '.join(map(str, DebugMode))} or None")
@@ -168,7 +168,7 @@ class EthosUCompileSpec:
         return self.pipeline_config
 
     def set_pass_pipeline_config(self, config: PipelineConfig) -> None:
-        """Rewrite operators that way before quantization. Raises TypeError for what is no PipelineConfig."""
+        """Rewrite operators that way before quantization. Raises TypeError for a value that is not a PipelineConfig."""
         if not isinstance(config, PipelineConfig):
             raise TypeError(f"config is {config!r}, expected a PipelineConfig")
         self.pipeline_config = config

@@ -48,12 +48,12 @@ logger = logging.getLogger(__name__)
 
 
 class EthosUPartitioner(Partitioner):
-    """Tags the nodes that an Ethos-U can run. After `partition`, `rejections` says why the others stay out.
+    """Tags the nodes that an Ethos-U can run. After `partition`, `rejections` has the reasons for all others.
 
     compile_spec: what to compile for, also as the list of CompileSpec that `EthosUCompileSpec.to_list` gives. Raises
-      TypeError for anything else, and ValueError for keys or values that no such list has.
-    additional_checks: further conditions; a node must be supported by each of them. Raises TypeError for what is no
-      sequence of objects that have `is_node_supported`.
+      TypeError for anything else, and ValueError for unknown keys or values.
+    additional_checks: further conditions; a node must be supported by each of them. Raises TypeError unless
+      it is a sequence of objects that have `is_node_supported`.
 
     Logs a table of the reasons at level INFO; it is also in the folder of
     `compile_spec.dump_intermediate_artifacts_to`, when that is given.
@@ -72,14 +72,14 @@ class EthosUPartitioner(Partitioner):
         self._custom: dict[str, OpOverload] = {}
 
     def register_custom_partition_op(self, op: OpOverload) -> None:
-        """Delegate that operator, and keep it whole, whatever the rules say. Raises TypeError for what is none."""
+        """Delegate that operator undecomposed, whatever the rules say. Raises TypeError for another type."""
         require_operator("op", op)
         self._custom[target_name(op)] = op
 
     def ops_to_not_decompose(self, ep: ExportedProgram) -> tuple[list[OpOverload], Callable[[fx.Node], bool] | None]:
-        """The operators that are delegated whole, and a filter that keeps those nodes that are quantized and taken.
+        """The operators that are not decomposed, and a filter of their nodes: those that are quantized and delegated.
 
-        What `partition` refuses is not kept, as nothing could run it then: `additional_checks` are asked as well.
+        A node that `partition` rejects, also by `additional_checks`, is decomposed, as nothing could run it otherwise.
         """
         custom, constants = frozenset(self._custom), constant_values(ep)
         known: dict[fx.Graph, Reasons] = {}
@@ -174,7 +174,7 @@ class _Supported(OperatorSupportBase):
 
 @contextmanager
 def _in_edge_dialect(node: fx.Node) -> Iterator[None]:
-    """The node as its edge operator, for which `additional_checks` are written, also where nothing is taken apart."""
+    """The node as its edge operator, for which `additional_checks` are written, also before decomposition."""
     target = node.target
     if isinstance(target, OpOverload):
         node.target = to_edge_op(target)

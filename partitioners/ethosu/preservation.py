@@ -1,4 +1,4 @@
-"""Which nodes are kept whole on the way to the edge dialect, because Ethos-U has their operators as they are."""
+"""The nodes that are not decomposed on the way to the edge dialect, because Ethos-U has their operators."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def preserved_operators(is_u55: bool) -> list[OpOverload]:
 
 
 def is_preserved(node: fx.Node, custom: frozenset[str] = frozenset()) -> bool:
-    """Whether to keep a node whole: it is quantized, computes integers, or its operator is one of `custom`."""
+    """Whether not to decompose a node: it is quantized, computes integers, or its operator is one of `custom`."""
     if node.op != "call_function":
         return False
     name = target_name(node.target)
@@ -36,7 +36,7 @@ def is_preserved(node: fx.Node, custom: frozenset[str] = frozenset()) -> bool:
 
 
 def _is_quantised(node: fx.Node) -> bool:
-    """Between dequantize and quantize nodes; behind a product there may be an activation."""
+    """Between dequantize and quantize nodes; after a product there may be an activation."""
     if not all(is_named(source, *DEQUANTIZE) for source in node.all_input_nodes):
         return False
     row, *users = (OPERATORS.get(target_name(one.target), Row()) for one in (node, *node.users))

@@ -1,8 +1,8 @@
 """Ethos-U quantizer for torchao's PT2E flow: int8 or int16 activations, int8 weights.
 
-Install the extra `quantize` (torchao) to use it. Before calibration the model is rewritten into what the device has:
-a softmax into its sums and tables, a norm into sums and products, numbers into constants. Each piece has an observer
-of its own, because on the device it has codes of its own.
+Install the extra `quantize` (torchao) to use it. Before calibration the model is rewritten into operators of the
+device: a softmax into sums and tables, a norm into sums and products, numbers into constants. Each of them has an
+observer of its own, because on the device it has codes of its own.
 
     spec = EthosUCompileSpec("ethos-u55-128")
     quantizer = EthosUQuantizer(spec).set_global(get_symmetric_quantization_config())
@@ -54,8 +54,8 @@ class EthosUQuantizer(Quantizer):  # type: ignore[misc]  # torchao has no annota
 
     compile_spec: what to quantize for.
 
-    Of the configurations that are for a node, the one that was set last counts; the global one is for all others.
-    None stands for leaving nodes as they are, and so does no configuration at all.
+    Of the configurations that match a node, the one that was set last applies; the global one applies to all other
+    nodes. Nodes with the configuration None, or without any, stay as they are.
     """
 
     def __init__(self, compile_spec: EthosUCompileSpec) -> None:

@@ -63,7 +63,7 @@ class EthosURuntime:
         """Run a program on tensors that stay as they are; the outputs are fresh.
 
         Raises InputError for another number of inputs, another dtype or shape, and its subclass
-        UnpredictableError for numbers that TOSA defines no result for.
+        UnpredictableError for numbers for which TOSA defines no result.
         """
         return handle.run(inputs)
 

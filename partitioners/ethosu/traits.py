@@ -10,9 +10,9 @@ from dataclasses import dataclass
 class Traits:
     """What holds for every application of one operator.
 
-    moves: its result has the codes of its one operand; reads_moved: it may read what such operators give without
+    moves: its result has the codes of its one operand; reads_moved: it may read results of such operators without
     quantization in between, as they may themselves. splits: its results are parts of its operand.
-    is_constant: it gives numbers that the program names.
+    is_constant: it returns numbers that the program states.
     is_weighted: its second and third operand are weights and bias; an activation may become part of it.
     limits: it only limits numbers, see `common.rules.bounds`; is_activation: it may become part of another.
     is_unsigned: its result is never negative; keeps_sign: nor is it where the operands are not.

@@ -16,11 +16,11 @@ from npu_assay.partitioners.exir.observers import HistogramObserver, MinMaxObser
 from npu_assay.partitioners.exir.pt2e import QuantizationSpec
 
 ANNOTATION = "quantization_annotation"
-"""Where torchao looks for a node's annotation, in `node.meta`."""
+"""The key in `node.meta` under which torchao looks for a node's annotation."""
 SMALLEST_SCALE = 2.0**-12
-"""Smallest scale the observers may choose; what a tensor of smaller numbers gets is a `ClampedScaleWarning`."""
+"""The smallest scale that observers choose; a tensor that needs a smaller one gets a `ClampedScaleWarning`."""
 INFINITIES = (-256.0, 255.0)
-"""What stands for infinite numbers of constants: the default of ExecuTorch 1.5.1's passes for Arm."""
+"""The numbers that replace infinite ones in constants: the default of ExecuTorch 1.5.1's passes for Arm."""
 
 
 def activation_spec(smallest: float = SMALLEST_SCALE, symmetric: bool = False) -> QuantizationSpec:
@@ -58,8 +58,8 @@ def is_float(node: Node) -> bool:
 def finite_constants(model: GraphModule, quantizer: str, annotate: Callable[[GraphModule], object]) -> None:
     """Give operators that `annotate` would quantize finite constants; a ClampedConstantWarning names those replaced.
 
-    Without, an observer would leave the infinite numbers of a mask out, and its codes would all mean zero. `quantizer`
-    is its name in the warning.
+    Otherwise an observer ignores the infinite numbers of a mask, and all its codes mean zero. quantizer: its name in
+    the warning.
     """
     before = {node: node.meta[ANNOTATION] for node in model.graph.nodes if ANNOTATION in node.meta}
     annotate(model)

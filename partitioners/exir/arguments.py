@@ -1,4 +1,4 @@
-"""Arguments of users: one clear error for a value of a wrong type, where it is given."""
+"""Checks of users' arguments: a TypeError that names the argument, for a value of a wrong type."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def require_type(what: str, found: object, types: type | tuple[type, ...]) -> No
 
 
 def require_list(what: str, found: object, expected: str) -> Iterable[object]:
-    """The items of a list or tuple; none for None. Raises TypeError for anything else: a text is no list."""
+    """The items of a list or tuple; none for None. Raises TypeError for anything else, also for a string."""
     if found is None:
         return ()
     if not isinstance(found, (list, tuple)):

@@ -23,14 +23,14 @@ _START = len(MAGIC) + 4
 
 
 class BlobError(ValueError):
-    """Bytes that are no such container, or numbers that it cannot hold; says what was found and what was expected."""
+    """Bytes are not such a container, or it cannot hold the content; says what was found and what was expected."""
 
 
 def pack(header: dict[str, Any], arrays: Sequence[torch.Tensor] = ()) -> bytes:
     """The container's bytes, the same ones for the same content.
 
-    Raises BlobError for an array that is none of int8 to int64 or is empty, for a header with its own "arrays", and for
-    one that JSON cannot hold.
+    Raises BlobError for an array that is empty or not of type int8 to int64, for a header with a key "arrays", and for
+    a header that JSON cannot hold.
     """
     if "arrays" in header:
         raise BlobError("blob header: found the key 'arrays', expected it free for the arrays' types and shapes")
@@ -49,7 +49,7 @@ def pack(header: dict[str, Any], arrays: Sequence[torch.Tensor] = ()) -> bytes:
 
 
 def unpack(data: bytes) -> tuple[dict[str, Any], list[torch.Tensor]]:
-    """The header (without "arrays") and the arrays. Raises BlobError for anything else than `pack` writes."""
+    """The header (without "arrays") and the arrays. Raises BlobError for bytes that `pack` does not write."""
     if data[: len(MAGIC)] != MAGIC or len(data) < _START:
         raise BlobError(f"blob: found {bytes(data[: len(MAGIC)])!r}, expected {MAGIC!r} and a size")
     (size,) = struct.unpack("<I", data[len(MAGIC) : _START])
@@ -63,7 +63,7 @@ def unpack(data: bytes) -> tuple[dict[str, Any], list[torch.Tensor]]:
         arrays.append(_array(bytes(data[at:end]), dtype, shape))
         at = end
     if at != len(data):
-        raise BlobError(f"blob: found {len(data) - at} bytes behind the last array, expected none")
+        raise BlobError(f"blob: found {len(data) - at} bytes after the last array, expected none")
     return header, arrays
 
 
@@ -75,7 +75,7 @@ def _header(text: bytes, size: int) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise BlobError(f"blob header: {error}") from error
     if not isinstance(header, dict) or not isinstance(header.get("arrays"), list):
-        raise BlobError("blob header: found no list 'arrays', expected one")
+        raise BlobError("blob header: found no key 'arrays', expected one with a list")
     return header
 
 

@@ -1,8 +1,8 @@
-"""Operators that change a tensor which somebody else reads, too: what quantizers cannot keep. Needs no torchao.
+"""Warns of in-place operators whose operand has other readers, which a quantized model gets wrong. Needs no torchao.
 
 A quantizer puts quantize and dequantize nodes between an operator and each reader of its result. An operator that
-changes its operand in place then changes a copy: a view that was taken before, or whoever reads the operand later,
-misses the change. Readers of the operator's own result see it.
+changes its operand in place then changes a copy: views that were taken before, and later readers of the operand, miss
+the change. Readers of the operator's own result see it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class ChangedInPlaceWarning(UserWarning):
 
 
 def warn_changed_in_place(model: GraphModule, quantizer: str) -> None:
-    """Warn of operators whose change in place others read; `quantizer` is its name in the warning."""
+    """Warn of in-place operators whose operand has other readers. quantizer: its name in the warning."""
     for node in model.graph.nodes:
         reader = next((found for changed in _changed(node) for found in missing(node, changed)), None)
         if reader is not None:
@@ -31,7 +31,7 @@ def warn_changed_in_place(model: GraphModule, quantizer: str) -> None:
 
 
 def missing(node: Node, changed: Node) -> Iterator[Node]:
-    """Who reads the memory of `changed` after `node` has written to it, and not through the result of `node`."""
+    """The nodes that read the memory of `changed` after `node` has written to it, but not the result of `node`."""
     sharing = [_owner(changed)]
     for one in sharing:  # which grows by the views of each
         sharing += [user for user in one.users if user is not node and _viewed(user) is one]
@@ -39,18 +39,18 @@ def missing(node: Node, changed: Node) -> Iterator[Node]:
 
 
 def is_alone(node: Node, changed: Node) -> bool:
-    """Whether only readers of the result of `node` see what it writes: inputs and buffers outlive a run."""
+    """Whether only readers of the result of `node` see what it writes; False for inputs and buffers."""
     return _owner(changed).op == "call_function" and not any(missing(node, changed))
 
 
 def _owner(node: Node) -> Node:
-    """The node that made the memory which the node's result has."""
+    """The node that made the memory of the node's result."""
     viewed = _viewed(node)
     return node if viewed is None else _owner(viewed)
 
 
 def _viewed(node: Node) -> Node | None:
-    """The operand whose memory the result of an operator has."""
+    """The operand that shares its memory with the operator's result; None if there is none."""
     schema = getattr(node.target, "_schema", None)
     if node.op != "call_function" or schema is None:
         return None

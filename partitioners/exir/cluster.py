@@ -1,7 +1,7 @@
-"""The cluster: one operator on integers between dequantize and quantize nodes, with all that goes along with it.
+"""The cluster: one operator on integers, with its dequantize and quantize nodes and an activation.
 
-Beside the operator it holds the dequantize nodes of its operands (a constant bias has codes of 32 bits), an activation
-that only cuts the result off, and the quantize node behind it.
+It holds the operator, the dequantize nodes of its operands (a constant bias has codes of 32 bits), an activation that
+only clamps the result, and the quantize node after it.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ RELU, HARDTANH, CLAMP = "aten.relu.default", "aten.hardtanh.default", "aten.clam
 CODES = (torch.int8, torch.int16, torch.int32)
 """The types that quantized numbers may have; a bias has the widest."""
 ACTIVATIONS = frozenset({RELU, HARDTANH, CLAMP})
-"""What only cuts a result off, so that on codes it is two limits."""
+"""Activations that only clamp a result, so that on codes they are two limits."""
 WEIGHTED = frozenset(
     {
         *("aten.convolution.default", "aten.conv1d.default", "aten.conv2d.default"),
         *("aten.linear.default", "aten.addmm.default", "aten.mm.default"),
     }
 )
-"""What quantizers leave unquantized in front of an activation."""
+"""Operators whose result quantizers leave unquantized before an activation."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ class Takes:
     """What a cluster may hold.
 
     dtypes: the types of codes, other than of a bias, which may have int32 as well. activations: those that may stand
-    between one of WEIGHTED and its quantize node. per_channel: whether constants may have a scale for each index of one
-    axis. numbers: whether an operand may be a number, a constant of one element that nobody quantizes.
+    between one of WEIGHTED and its quantize node. per_channel: whether constants may be quantized per channel. numbers:
+    whether an operand may be a number, a constant of one element that nobody quantizes.
     """
 
     dtypes: Collection[torch.dtype] = CODES
@@ -65,8 +65,8 @@ ALL = Takes()
 class Operand:
     """One tensor that a cluster's operator takes, as codes.
 
-    members: the dequantize node, and a transposition of constant codes behind it; of a number, a copy to floats.
-    source: the node that has the codes. codes: those of a constant, transposed; None for what is computed or has no
+    members: the dequantize node, and a transposition of constant codes after it; of a number, a copy to floats.
+    source: the node that has the codes. codes: those of a constant, transposed; None if they are computed or without
     data. scales: one for each index of `axis` of a constant that is quantized per channel (with zero points of 0), of
     which `qparams` has the largest; () for one that is not.
     """
@@ -83,9 +83,9 @@ class Operand:
 class Cluster:
     """An operator, the dequantize nodes of its operands and the quantize node of its (first) result.
 
-    operands: in the order of the operator's arguments. behind: the quantize node, and in front of it the getitem of
+    operands: in the order of the operator's arguments. behind: the quantize node, and before it the getitem of
     an operator with several results, or an activation. output: the quantization of the result; its `qmin` and `qmax`
-    are the codes at which the activation cuts it off.
+    are the codes to which the activation clamps it.
     """
 
     node: fx.Node
@@ -100,12 +100,12 @@ class Cluster:
 
     @property
     def members(self) -> tuple[fx.Node, ...]:
-        """Every node of it."""
+        """Every node of the cluster."""
         return (*(n for operand in self.operands for n in operand.members), self.node, *self.behind)
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The arguments that are no tensors, by name, defaults included.
+        """The arguments that are not tensors, by name, with defaults.
 
         Raises BackendError for an operator without a schema.
         """
@@ -115,7 +115,7 @@ class Cluster:
         return {name: _plain(value) for name, value in given.items() if not any(_nodes(value))}
 
     def describe(self) -> tuple[dict[str, Any], list[torch.Tensor]]:
-        """What a compiler needs of it, as plain data and a list of arrays, for `blob.pack`.
+        """The cluster as plain data and a list of arrays, for `blob.pack`.
 
         An operand is "constant", a position in the list, or "input", one of the delegate's inputs. "scale" is that of
         the compiled model, a float32; of a constant that is quantized per channel a list, for the indices of "axis".
@@ -144,9 +144,9 @@ def find_cluster(node: fx.Node, constants: Mapping[str, torch.Tensor | None], ta
 
 
 def obstacle(node: fx.Node, constants: Mapping[str, torch.Tensor | None], takes: Takes = ALL) -> str | None:
-    """What there is around an operator that makes no cluster, in words; None when it makes one.
+    """Why an operator and its neighbors are not a cluster, in words; None if they are.
 
-    A dequantize or quantize node that others use as well makes none.
+    A dequantize or quantize node that has other users, too, is not part of a cluster.
     """
     sources = _operands(node)
     for source in sources:
@@ -185,7 +185,7 @@ def _operands(node: fx.Node) -> list[fx.Node]:
 def _operand(
     node: fx.Node, user: fx.Node, constants: Mapping[str, torch.Tensor | None], takes: Takes
 ) -> Operand | None:
-    """What a tensor argument's codes are; None when they are none that `user` alone reads."""
+    """A tensor argument as codes; None unless it has codes that only `user` reads."""
     if set(node.users) != {user}:
         return None
     if _number_source(node) is not None:
@@ -203,14 +203,14 @@ def _operand(
 
 
 def _number_source(node: fx.Node) -> fx.Node | None:
-    """The placeholder behind a plain operand: itself, or what a copy to floats takes."""
+    """The placeholder of a plain operand: itself, or what a copy to floats takes."""
     if target_name(node.target) == TO_COPY and len(node.all_input_nodes) == 1:
         (node,) = node.all_input_nodes
     return node if node.op == "placeholder" else None
 
 
 def _number(node: fx.Node, constants: Mapping[str, torch.Tensor | None]) -> Operand | None:
-    """A real number as codes: its sign, in steps of its size; None for what is not one finite number."""
+    """A real number as a code: its sign is the code, its size the scale; None unless it is one finite number."""
     source = _number_source(node)
     found = constants.get(source.name) if source is not None else None
     if source is None or found is None or found.numel() != 1 or not bool(found.isfinite().all()):
@@ -231,7 +231,7 @@ def _dtypes(node: fx.Node, user: fx.Node, codes: torch.Tensor | None, takes: Tak
 
 
 def _is_bias(node: fx.Node, user: fx.Node) -> bool:
-    """Whether a node is what its user adds to a product."""
+    """Whether a node is the bias of its user."""
     given = _by_name(user) or {}
     return given.get("self" if target_name(user.target) == "aten.addmm.default" else "bias") is node
 
@@ -239,7 +239,7 @@ def _is_bias(node: fx.Node, user: fx.Node) -> bool:
 def _per_channel(
     node: fx.Node, user: fx.Node, source: fx.Node, constants: Mapping[str, torch.Tensor | None], takes: Takes
 ) -> Operand | None:
-    """A constant with a scale for each index of an axis, and zero points of 0."""
+    """A constant that is quantized per channel, with zero points of 0; None for any other."""
     _, *rest = node.args
     scales, zero_points = (constants.get(n.name) if isinstance(n, fx.Node) else None for n in rest[:2])
     codes, (axis, low, high, dtype) = constants.get(source.name), rest[2:6]
@@ -256,7 +256,7 @@ def _per_channel(
 def _turned(
     node: fx.Node, source: fx.Node, constants: Mapping[str, torch.Tensor | None], takes: Takes
 ) -> Operand | None:
-    """Constant codes with one scale, transposed behind their dequantize node."""
+    """Per-tensor constant codes that are transposed after their dequantize node."""
     if not _is_turned(node, constants):
         return None
     inner = _operand(source, node, constants, takes)
@@ -267,7 +267,7 @@ def _turned(
 
 
 def _is_turned(node: fx.Node, constants: Mapping[str, torch.Tensor | None]) -> bool:
-    """Whether it transposes, without a quantize behind it, what `constants` has."""
+    """Whether the node transposes a constant and no quantize node follows."""
     source = node.all_input_nodes[0].all_input_nodes if node.all_input_nodes else ()
     known = any(n.op == "placeholder" and constants.get(n.name) is not None for n in source)
     behind = any(target_name(user.target) == QUANTIZE_PER_TENSOR for user in node.users)
@@ -275,7 +275,7 @@ def _is_turned(node: fx.Node, constants: Mapping[str, torch.Tensor | None]) -> b
 
 
 def _operand_text(node: fx.Node, user: fx.Node, constants: Mapping[str, torch.Tensor | None], takes: Takes) -> str:
-    """Why a tensor argument has no codes that its user alone reads."""
+    """Why a tensor argument has no codes that only its user reads."""
     if set(node.users) != {user}:
         return "others use it as well"
     if target_name(node.target) == DEQUANTIZE_PER_CHANNEL:
@@ -300,9 +300,9 @@ def _scale(operand: Operand) -> dict[str, Any]:
 
 
 def _behind(node: fx.Node, takes: Takes) -> tuple[fx.Node, ...]:
-    """The quantize node that alone takes the result, behind the selection of result 0 or an activation.
+    """The nodes up to the quantize node that is the only reader: perhaps a getitem or an activation before it.
 
-    () when there is none.
+    () if there is no such quantize node.
     """
     (user, *others) = node.users or (None,)
     if others or user is None:
@@ -315,13 +315,13 @@ def _behind(node: fx.Node, takes: Takes) -> tuple[fx.Node, ...]:
 
 
 def _is_fused(node: fx.Node, user: fx.Node, takes: Takes) -> bool:
-    """Whether an activation with known bounds stands behind an operator with weights."""
+    """Whether an activation with known bounds follows an operator with weights."""
     allowed = target_name(user.target) in takes.activations and target_name(user.target) in ACTIVATIONS
     return allowed and target_name(node.target) in WEIGHTED and activation_bounds(user) is not None
 
 
 def activation_bounds(node: fx.Node) -> tuple[float, float] | None:
-    """Between which numbers an activation of ACTIVATIONS keeps its result; None for any other node, and for tensors."""
+    """The bounds of an activation of ACTIVATIONS; None for any other node, and for bounds that are tensors."""
     name = target_name(node.target)
     if name not in ACTIVATIONS:
         return None
@@ -334,7 +334,7 @@ def activation_bounds(node: fx.Node) -> tuple[float, float] | None:
 
 
 def _cut_off(output: QParams, first: fx.Node) -> QParams:
-    """The quantization with the codes that an activation leaves; `first` is the node behind the operator."""
+    """The quantization with the code range that an activation leaves; `first` is the node after the operator."""
     bounds = activation_bounds(first)
     if bounds is None:
         return output
@@ -343,7 +343,7 @@ def _cut_off(output: QParams, first: fx.Node) -> QParams:
 
 
 def _code(number: float, q: QParams) -> int:
-    """The nearest code, half to even, within those that there are."""
+    """The nearest code, half to even, saturated."""
     steps = number / q.scale32
     if steps < q.qmin - q.zero_point:
         return q.qmin
@@ -351,7 +351,7 @@ def _code(number: float, q: QParams) -> int:
 
 
 def _holds(found: QParams, dtypes: Collection[torch.dtype]) -> bool:
-    """Whether codes of one of these types can have the parameters."""
+    """Whether codes of one of these types can have this quantization."""
     if found.dtype not in dtypes or not (math.isfinite(found.scale32) and found.scale32 > 0):
         return False
     limits = torch.iinfo(found.dtype)
@@ -380,7 +380,7 @@ def _nodes(argument: Any) -> Iterator[fx.Node]:
 
 
 def _plain(value: Any) -> Any:
-    """An argument as JSON has it: lists instead of tuples, names of what JSON does not know."""
+    """An argument as JSON can hold it: lists for tuples, names for dtypes and other objects."""
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)

@@ -1,4 +1,4 @@
-"""What every vendor's compiler needs: its error, and operator arguments by name."""
+"""Common parts of the vendors' compilers: their error, and operator arguments by name."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ class EdgeCompileConfig:
     _check_ir_validity: refuse operators outside core ATen and tensors of types their operator does not take in edge.
     _skip_dim_order: keep memory_format arguments instead of dim_order operators.
     _core_aten_ops_exception_list: operators outside core ATen to let pass.
-    preserve_ops: operators to keep whole instead of decomposing them.
+    preserve_ops: operators that are not decomposed.
     """
 
     _check_ir_validity: bool = True
@@ -50,7 +50,7 @@ def check_config(config: object) -> EdgeCompileConfig:
 
 
 def check_no_etrecord(generate_etrecord: object) -> None:
-    """Refuse what ExecuTorch's functions take beside ours: a record for its developer tools."""
+    """Refuse `generate_etrecord`, which ExecuTorch's functions have for its developer tools."""
     if generate_etrecord is not False:
         raise ExirError(
             "no ETRecord is made", found=repr(generate_etrecord), expected="False", where="generate_etrecord"

@@ -16,7 +16,7 @@ CONSTANT_TYPES = (bool, int, float, str, torch.dtype, torch.layout, torch.Tensor
 """What a constant method may return, also nested in lists, tuples and dicts."""
 
 INTEGERS = (-(2**63), 2**63 - 1)
-"""The integers that a program file has room for: the least and the largest."""
+"""The smallest and the largest integer that a program file can hold."""
 
 
 def check_constant_methods(methods: object, programs: Iterable[str]) -> dict[str, Any]:
@@ -44,18 +44,20 @@ def check_constant_methods(methods: object, programs: Iterable[str]) -> dict[str
 
 
 def check_method_name(name: object, where: str) -> None:
-    """Refuse anything but a text that a file can hold."""
+    """Refuse anything but a str that UTF-8 can encode."""
     if not isinstance(name, str):
         raise ExirError("method name of the wrong type", found=repr(name), expected="a str", where=where)
     check_text(name, "method name", where)
 
 
 def check_text(text: str, what: str, where: str) -> None:
-    """Refuse halves of surrogate pairs, which UTF-8 has no bytes for."""
+    """Refuse lone surrogates, which UTF-8 cannot encode."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise ExirError(f"{what} that is no text", found=repr(text), expected="one in UTF-8", where=where) from error
+        raise ExirError(
+            f"{what} that is not valid Unicode", found=repr(text), expected="a str without lone surrogates", where=where
+        ) from error
 
 
 def check_constant(leaf: object, where: str) -> None:

@@ -31,7 +31,7 @@ def constant_values(
 ) -> dict[str, torch.Tensor | None]:
     """Data of the constants by placeholder name: the program's own, or `fallback`'s, by name in the state.
 
-    None where neither has data: programs may hold tensors that have a shape only.
+    None if neither has data: programs may hold fake tensors.
     """
     mutated = set(program.graph_signature.buffers_to_mutate.values())
     found: dict[str, torch.Tensor | None] = {}

@@ -1,6 +1,6 @@
-"""Replaces the infinite numbers of constants before a quantizer observes them, and says so.
+"""Replaces the infinite numbers of constants before a quantizer observes them, and warns.
 
-No code stands for an infinite number. Observers leave it out, so a mask of zeros and minus infinities would become
+No code stands for an infinite number. Observers ignore it, so a mask of zeros and minus infinities would become
 codes that all mean zero. Needs no torchao.
 """
 
@@ -24,7 +24,7 @@ FILLING = frozenset({"fill_value", "other", "s", "self", "value"})
 
 
 class ClampedConstantWarning(UserWarning):
-    """A quantizer has replaced numbers of constants that no code stands for."""
+    """A quantizer has replaced infinite numbers of constants."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def clamp_constants(model: GraphModule, readers: Iterable[Node], least: float, l
     """Replace the infinite numbers that quantized nodes read by `least` and `largest`; returns what was replaced.
 
     readers: the nodes that will be quantized. What they read are buffers and parameters, and the numbers among the
-    arguments of the operators in front of them, e.g. of `full` and `masked_fill`; constants are also found through
+    arguments of the operators before them, e.g. of `full` and `masked_fill`; constants are also found through
     operators that compute on constants alone. The model's own tensors stay as they are: the readers get copies, and
     nodes that will not be quantized still read the infinite numbers.
     """
@@ -93,7 +93,7 @@ def stored_tensor(node: Node) -> torch.Tensor | None:
 
 
 def _computing(graph: fx.Graph, readers: frozenset[Node]) -> list[Node]:
-    """The readers, what gives them real numbers, and what computes these from constants alone; in graph order."""
+    """The readers, the nodes that give them reals, and those that compute these from constants; in graph order."""
     constant = _constant_nodes(graph)
     chosen = set(readers)
     for node in reversed(graph.nodes):

@@ -110,7 +110,7 @@ def check_unchanged(before: ExportedProgram, after: ExportedProgram) -> None:
 
 
 def check_bodies(before: fx.GraphModule, after: fx.GraphModule) -> None:
-    """The same for control flow bodies, where tags are refused too: a body is delegated whole or not at all."""
+    """As `check_unchanged`, for control flow bodies, in which tags are refused: only a whole body is delegated."""
     bodies = {name: body for name, body in after.named_children() if isinstance(body, fx.GraphModule)}
     for name, body in before.named_children():
         if not isinstance(body, fx.GraphModule):

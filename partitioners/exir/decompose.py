@@ -1,10 +1,10 @@
-"""Take ATen programs apart into core ATen operators.
+"""Decomposes ATen programs into core ATen operators.
 
 `torch.export.ExportedProgram.run_decompositions` does the same at a fixed cost of 130-190 ms: it lists all operators
 with an implicit decomposition, replaces their kernels and puts them back. Here the dispatcher decomposes those
-operators as it always does, and only the operators that are to stay whole are treated specially. Programs of fixed
-shapes that write no tensor go node by node (`recording`): most of their nodes are core ATen already and are copied.
-All others are traced as a whole (`tracing`).
+operators as it always does, and only the operators that are not to be decomposed are treated specially. Programs of
+fixed shapes that write no tensor go node by node (`recording`): most of their nodes are core ATen already and are
+copied. All others are traced as a whole (`tracing`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ IN_PYTHON: dict[OpOverload, OpOverload | None] = {
 
 @cache
 def _core_table() -> dict[OpOverload, Callable[..., Any]]:
-    """Torch's decompositions to core ATen, but those that the dispatcher knows by itself."""
+    """Torch's decompositions to core ATen, except those of the dispatcher itself."""
     found = dict(_core_aten_decompositions_post_autograd())
     norm = aten.linalg_vector_norm.default
     found[norm] = decomposition_table[norm]
@@ -56,24 +56,24 @@ def decomposed(
 ) -> EdgeProgram:
     """The program in functional core ATen. Constants are shared, and the input stays as it is.
 
-    `preserved` operators stay whole, and so do the nodes `kept`. The result has operators of torch and is not
+    `preserved` operators are not decomposed, nor are the nodes `kept`. The result has operators of torch and is not
     verified. Raises EdgeError for a program that writes a constant.
     """
     return _taken_apart(program, plan_for(program.graph, preserved, kept))
 
 
 def functional(program: ExportedProgram) -> EdgeProgram:
-    """The program with nothing taken apart but what writes tensors or returns views; as `decomposed` otherwise."""
+    """The program with only those operators decomposed that write tensors or return views; else as `decomposed`."""
     plain = with_plain_tensors(program)
     whole = frozenset(op for op in operators(plain.graph) if is_implicit(op) and is_functional(op))
     return _taken_apart(plain, Decompositions({}, whole, whole))
 
 
 def with_plain_tensors(program: ExportedProgram) -> ExportedProgram:
-    """The program with the plain tensors that its weights are made of; itself when no weight is made of several.
+    """The program whose weights are plain tensors; itself if no weight is a subclass of several tensors.
 
     Weights of torchao's `quantize_` are objects of codes, scales and zero points. Torch unwraps them, and names the
-    parts; an empty table takes nothing else apart.
+    parts; an empty table decomposes nothing else.
     """
     weights = (*program.state_dict.values(), *program.constants.values())
     return program.run_decompositions({}) if any(map(is_traceable_wrapper_subclass, weights)) else program
@@ -96,7 +96,7 @@ def _taken_apart(program: ExportedProgram, plan: Decompositions) -> EdgeProgram:
 
 
 def plan_for(graph: fx.Graph, preserved: Collection[OpOverload], kept: Collection[fx.Node]) -> Decompositions:
-    """What to take apart in a graph, and how; see `decomposed`."""
+    """What to decompose in a graph, and how; see `decomposed`."""
     present = operators(graph)
     whole = KEPT.union(preserved)
     now_and_then = {n.target for n in kept if isinstance(n.target, OpOverload)} - whole
@@ -138,7 +138,7 @@ def _is_open(value: object) -> bool:
 
 @contextmanager
 def dispatching(plan: Decompositions, mode: FakeTensorMode) -> Iterator[None]:
-    """The state in which decompositions run: no gradients, and `plan.special` operators reach the tracer whole."""
+    """The state in which decompositions run: no gradients, and the tracer sees `plan.special` operators."""
     special = {op: plan.implicit(op) for op in plan.special}
     # Vendor libraries of this machine have operators of their own, which no program should have.
     libraries: tuple[Any, ...] = (torch.backends.mkldnn, torch.backends.nnpack)

@@ -58,7 +58,7 @@ def edge_from_aten(program: ExportedProgram, config: EdgeCompileConfig) -> EdgeP
 
 
 def edge_from_functional(program: ExportedProgram, config: EdgeCompileConfig) -> EdgeProgram:
-    """The edge form of a program that is taken apart already."""
+    """The edge form of a program that is already decomposed."""
     if config._check_ir_validity:
         exceptions = frozenset((*config.preserve_ops, *config._core_aten_ops_exception_list))
         for node in nodes_of(program.graph_module):

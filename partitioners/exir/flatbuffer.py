@@ -178,7 +178,7 @@ class _Writer:
         self.builder = flatbuffers.Builder(1024)
 
     def table(self, table: Table, value: Mapping[str, Any]) -> int:
-        """Put a table behind everything it refers to; returns its place."""
+        """Put a table after everything it refers to; returns its place."""
         if not value.keys() <= table.fields.keys():
             unknown = next(key for key in value if key not in table.fields)
             raise FormatError("field", repr(unknown), f"one of {sorted(table.fields)}", table.name)

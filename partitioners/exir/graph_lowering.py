@@ -65,10 +65,10 @@ def _is_constant(node: fx.Node, module: fx.GraphModule) -> bool:
 
 
 def _check_value(node: fx.Node) -> None:
-    """Refuse nodes of unknown value, which no partitioner can judge."""
+    """Refuse nodes without a value, which no partitioner can judge."""
     if node.op in ("placeholder", "call_function") and "val" not in node.meta:
         raise EdgeError(
-            "node of unknown value", found="no meta['val']", expected="a graph of the edge dialect", where=node.name
+            "node without a value", found="no meta['val']", expected="a graph of the edge dialect", where=node.name
         )
 
 

@@ -36,7 +36,7 @@ _REGISTERED: dict[type[BackendDetails], type] = {}
 def offer_compilers(result: PartitionResult) -> None:
     """Make the compilers of a partitioner's tags known to ExecuTorch, unless it has others of these names.
 
-    Then those compile: what is tagged is the same, and whoever imported them first wants them.
+    Otherwise ExecuTorch's own compile: the tags are the same, and the user has imported them.
     """
     ours = {details.__name__: details for details in compilers()}
     for backend_id in sorted({spec.backend_id for spec in result.partition_tags.values()}):
@@ -94,7 +94,7 @@ def _preprocess(details: type[BackendDetails], result: type) -> Callable[[Export
 
 
 def _preprocess_multimethod(details: type[BackendDetails], result: type) -> Callable[[type, Any, Any], Any]:
-    """The same for all delegates of several methods at once."""
+    """A compiler's `preprocess_multimethod` with ExecuTorch's records as its results."""
 
     def preprocess_multimethod(cls: type, edge_programs: Any, compile_specs: Any) -> Any:
         _refuse_namesake(details)
@@ -164,7 +164,7 @@ def _calling_convention(program: ExportedProgram) -> list[ModuleCallEntry]:
 
 
 def _rewrite(module: fx.GraphModule, namespaces: Any) -> None:
-    """Put ExecuTorch's operators in the place of ours, in bodies of control flow, too; tuples in keywords are lists."""
+    """Replace our operators by ExecuTorch's, in bodies of control flow, too; tuples in keywords become lists."""
     for node in module.graph.nodes:
         if node.op == "call_function":
             node.target = _their_operator(node.target, namespaces)
@@ -175,7 +175,7 @@ def _rewrite(module: fx.GraphModule, namespaces: Any) -> None:
 
 
 def _their_operator(target: Any, namespaces: Any) -> Any:
-    """ExecuTorch's edge operator of the same name; what is no edge operator of ours, or none of theirs, is torch's."""
+    """ExecuTorch's edge operator of the same name; torch's operator if either side has no edge operator for it."""
     if not isinstance(target, EdgeOp):
         return target
     if target_name(target) in PLAIN_ATEN:

@@ -129,7 +129,7 @@ class LoweredBackendModule(torch.nn.Module):
         delegate_alignment: int | None = None,
         memory_planning: MemoryPlanningPass | None = None,
     ) -> bytes:
-        """That program as a `.pte` file; the blob is in it, or in a segment behind it. Raises ExirError.
+        """That program as a `.pte` file; the blob is in it, or in a segment after it. Raises ExirError.
 
         See ExecutorchBackendConfig for the alignments.
         """
@@ -186,7 +186,7 @@ class LoweredBackendModule(torch.nn.Module):
 
 
 def _is_traced(args: Sequence[Any]) -> bool:
-    """Whether the arguments stand for values of a later run: a device has nothing to compute then."""
+    """Whether the arguments are fake tensors or symbols of a trace, which no device can compute with."""
     symbolic = (FakeTensor, FunctionalTensor, torch.SymInt, torch.SymFloat, torch.SymBool, fx.Proxy)
     return torch.compiler.is_compiling() or get_proxy_mode() is not None or any(isinstance(a, symbolic) for a in args)
 

@@ -1,4 +1,4 @@
-"""Compile a whole program for one backend, or the parts of it that a partitioner chooses: behind `to_backend`."""
+"""Compile a whole program for one backend, or the parts of it that a partitioner chooses; `to_backend` calls it."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def lower_methods(
 def _compiled_together(
     backend_id: str, cut: Mapping[str, Parts], places: Mapping[str, Sequence[int]], details: Details | None
 ) -> Mapping[str, Sequence[object]]:
-    """What a backend makes of its delegates, by method. Raises BackendError for another number of results."""
+    """The results of a backend for its delegates, by method. Raises BackendError for another number of results."""
     programs = {m: [copy_program(cut[m].programs[i], verify=False) for i in found] for m, found in places.items()}
     specs = {method: [cut[method].specs[i].compile_specs for i in found] for method, found in places.items()}
     results = backend_class(backend_id, details).preprocess_multimethod(programs, specs)
@@ -92,7 +92,7 @@ def _compiled_together(
 
 @dataclass(frozen=True)
 class Parts:
-    """A program cut into what a partitioner tagged and the rest: one inner program and specification per partition."""
+    """A program that was cut into partitions and the rest: one inner program and specification per partition."""
 
     tagged: ExportedProgram
     plan: Plan
@@ -129,7 +129,7 @@ def checked_partitions(
 
 
 def _lowered(program: ExportedProgram, spec: DelegationSpec, result: object) -> LoweredBackendModule:
-    """The delegate of a compiled program. Raises BackendError for a result that is none."""
+    """The delegate of a compiled program. Raises BackendError for an invalid result."""
     if not isinstance(result, PreprocessResult) or not isinstance(result.processed_bytes, bytes):
         found = result.processed_bytes if isinstance(result, PreprocessResult) else result
         raise BackendError(

@@ -143,7 +143,7 @@ class EdgeProgramManager:
 def with_exceptions(
     config: EdgeCompileConfig, exceptions: Sequence[OpOverload] | None, preserved: Sequence[OpOverload] | None
 ) -> EdgeCompileConfig:
-    """The configuration with further operators to let pass. Raises ExirError for what is no operator."""
+    """The configuration with further operators to let pass. Raises ExirError for a value that is not an operator."""
     if not exceptions and not preserved:
         return config
     check_overloads(tuple(exceptions or ()), "core_aten_ops_exception_list")

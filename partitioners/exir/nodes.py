@@ -29,7 +29,7 @@ def value(node: object) -> torch.Tensor | None:
 
 
 def shape(node: object) -> tuple[int, ...]:
-    """Sizes of the node's (first) result; () for a scalar and for anything that is no tensor."""
+    """Sizes of the node's (first) result; () for a scalar and for anything that is not a tensor."""
     found = value(node)
     return () if found is None else tuple(found.shape)
 
@@ -40,7 +40,7 @@ def rank(node: object) -> int:
 
 
 def memory_order(node: object) -> tuple[int, ...] | None:
-    """The dimensions of the node's (first) result as they lie in memory, outermost first; None where it has gaps."""
+    """The dimensions of the node's (first) result as they lie in memory, outermost first; None if it has gaps."""
     found = value(node)
     if found is None:
         return ()

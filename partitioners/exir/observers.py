@@ -1,4 +1,4 @@
-"""torchao's observers, with a word about scales that they had to clamp.
+"""torchao's observers, which also warn of scales that they had to clamp.
 
 An observer's smallest scale, `eps`, leaves a tensor of tiny numbers few codes: with 2**-12, numbers up to 1e-4 become
 code 0. Needs the extra `quantize` (torchao).
@@ -15,11 +15,11 @@ from torch import Tensor
 from npu_assay.partitioners.exir import pt2e
 
 CODES = 256
-"""What an int8 tensor has. A clamp that leaves as many, as it can in 16 bits, is not reported."""
+"""The codes of int8. A clamp that leaves as many, as is possible in 16 bits, is not reported."""
 
 
 class ClampedScaleWarning(UserWarning):
-    """A quantizer has given a tensor a larger scale than its numbers ask for, so that few codes are left."""
+    """A quantizer has given a tensor a larger scale than its numbers need, so that it uses few codes."""
 
 
 class _Reporting:
@@ -56,7 +56,7 @@ def _report(least: Tensor, largest: Tensor, smallest_scale: float) -> bool:
         low, high = float(least[clamped].min()), float(largest[clamped].max())
         what = "A tensor" if clamped.numel() == 1 else f"{count} of {clamped.numel()} channels of a weight"
         warnings.warn(
-            f"{what} with numbers from {low:g} to {high:g} gets the scale {smallest_scale:g}, the smallest there is: "
+            f"{what} with numbers from {low:g} to {high:g} gets the scale {smallest_scale:g}, the smallest possible: "
             f"about {round(float(codes[clamped].max()))} of {CODES} codes are left",
             ClampedScaleWarning,
             stacklevel=3,

@@ -26,7 +26,7 @@ _CONSTANT_ORDER = {
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """One tag's nodes, and how they hang together with the rest.
+    """One tag's nodes, and their connections with the rest of the program.
 
     nodes: operators in graph order. constants: placeholders that move inside, in the order of the
     submodule's inputs. inputs: what comes from outside, in order of first use. outputs: nodes
@@ -73,7 +73,7 @@ def group_operators(program: ExportedProgram, tags: Mapping[fx.Node, str]) -> di
 def _getitem_tag(node: fx.Node, own: str | None, source: str | None) -> str | None:
     if own is not None and own != source:
         raise ContractError(
-            "an output taken apart from the operator that makes it",
+            "getitem node and its operator in different partitions",
             found=f"tag {own!r}, and {source!r} on {node.args[0]}",
             expected="the same tag on both",
             where=node.name,
@@ -147,7 +147,7 @@ def _partition(
 def _check_input(node: fx.Node, tag: str) -> None:
     if isinstance(node.meta.get("val"), (list, tuple)):
         raise ContractError(
-            "an operator with several outputs apart from its getitem nodes",
+            "operator with several outputs and its getitem node in different partitions",
             found=f"tag {tag!r} on a user of it only",
             expected="the same tag on both",
             where=node.name,
@@ -166,7 +166,7 @@ def _leaves(node: fx.Node, inside: set[fx.Node], writes: bool) -> bool:
 def _schedule(
     program: ExportedProgram, partitions: Sequence[Partition], groups: Mapping[fx.Node, str]
 ) -> tuple[fx.Node | Partition, ...]:
-    """Outer nodes and partitions in an order in which everything is ready, else nearest to the graph's.
+    """Outer nodes and partitions in an order in which all operands are ready, as near to the graph's as possible.
 
     Raises ContractError when there is no such order.
     """
@@ -203,7 +203,7 @@ def _members(unit: fx.Node | Partition) -> Sequence[fx.Node]:
 def _cycle(
     needs: Mapping[fx.Node | Partition, set[fx.Node | Partition]], stuck: set[fx.Node | Partition]
 ) -> ContractError:
-    """The error for units that wait for each other: walk backwards among them until one repeats."""
+    """The error for a cycle: walk backwards through the units that cannot run until one repeats."""
     name = {u: u.name if isinstance(u, fx.Node) else f"partition {u.tag!r}" for u in stuck}
     path = [min(stuck, key=name.__getitem__)]
     while path[-1] not in path[:-1]:
@@ -212,8 +212,8 @@ def _cycle(
     units = [u for u in loop if isinstance(u, Partition)]
     between = next((u for u in loop if isinstance(u, fx.Node)), units[0].nodes[0])
     return ContractError(
-        "partitions that wait for each other",
+        "cycle of partitions",
         found=" -> ".join(name[u] for u in loop),
-        expected="no cycle once every tag is a single node",
+        expected="no cycle when each partition is contracted to one node",
         where=between.name,
     )

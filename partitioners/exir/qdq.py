@@ -44,7 +44,7 @@ class QParams:
         return (self.scale, self.zero_point, self.dtype) == (other.scale, other.zero_point, other.dtype)
 
     def defect(self) -> str | None:
-        """Why int8 hardware cannot hold such a value, or None."""
+        """Why int8 hardware cannot hold such a value; None if it can."""
         if self.dtype != torch.int8:
             return f"type {str(self.dtype).removeprefix('torch.')}"
         if not (math.isfinite(self.scale32) and self.scale32 > 0):

@@ -1,7 +1,7 @@
 """Sets of nodes of a graph, with what depends on them and what they depend on.
 
-A set of nodes can be one delegate when no way leads out of it and back in. Sets of nodes are integers here: bit i
-stands for the i-th node of the graph, so that unions, intersections and reachability are single operations.
+A set of nodes can be one delegate if it is convex: no path leads out of it and back in. Sets of nodes are integers
+here: bit i stands for the i-th node of the graph, so that unions, intersections and reachability are single operations.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class NodeSet:
 
     @property
     def is_convex(self) -> bool:
-        """Whether no way leads out of the set and back in."""
+        """Whether no path leads out of the set and back in."""
         return not self.below & self.above & ~self.nodes
 
 
@@ -64,7 +64,7 @@ class Reach:
 
 
 def union(sets: Iterable[NodeSet]) -> NodeSet:
-    """All of them together."""
+    """The union of the sets."""
     found = EMPTY
     for one in sets:
         found |= one
@@ -72,7 +72,7 @@ def union(sets: Iterable[NodeSet]) -> NodeSet:
 
 
 def in_a_circle(partitions: Sequence[NodeSet]) -> list[NodeSet]:
-    """The partitions, each convex, that cannot run one after another; empty when all can."""
+    """The partitions, each convex, that are in a cycle or depend on one; empty if there is no cycle."""
     waiting = list(partitions)
     while waiting:
         ready = [p for p in waiting if not any(p is not other and other.below & p.nodes for other in waiting)]

@@ -1,7 +1,7 @@
-"""Decompose a graph node by node, writing down the operators that a decomposition calls.
+"""Decomposes a graph node by node, recording the operators that a decomposition calls.
 
-For graphs of fixed shapes without writing operators. What is core ATen already is copied with its value, and no
-operator runs for it.
+For graphs of static shapes without operators that write. Operators of core ATen are copied with their values, without
+being run.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ DROPPED = frozenset({"aten::_assert_tensor_metadata"})
 
 @dataclass
 class Decompositions:
-    """What to take apart.
+    """What to decompose.
 
-    rules: how, by operator. whole: operators to keep although they could be taken apart. special: those that the
-    dispatcher must be told about. kept: nodes to keep, of operators that are taken apart elsewhere.
-    staying: the operator of the node in hand if that is to be kept.
+    rules: how, by operator. whole: operators that are not decomposed although they have a rule. special: those whose
+    handling by the dispatcher must be overridden. kept: nodes that are not decomposed, of operators that are decomposed
+    elsewhere. staying: the operator of the current node if that is not to be decomposed.
     """
 
     rules: Mapping[OpOverload, Callable[..., Any]]
@@ -46,17 +46,17 @@ class Decompositions:
     staying: Any = None
 
     def begin(self, node: fx.Node) -> None:
-        """Turn to a node."""
+        """Make a node the current one."""
         self.staying = node.target if node in self.kept else None
 
     def rule(self, op: Any) -> Callable[..., Any] | None:
-        """How to take an operator apart; None when it stays."""
+        """The decomposition of an operator; None if it is not decomposed."""
         if op in self.whole or op is self.staying:
             return None
         return self.rules.get(op) or (op.decompose if is_implicit(op) else None)
 
     def implicit(self, op: OpOverload) -> Callable[..., Any]:
-        """What the dispatcher is to do with an operator that it would take apart."""
+        """The kernel that the dispatcher is to use for an operator that it would decompose."""
         taken_apart = self.rules.get(op) or _get_decomp_for_cia(op)
         return lambda *args, **kwargs: (
             NotImplemented if op in self.whole or op is self.staying else taken_apart(*args, **kwargs)
@@ -68,16 +68,16 @@ class Decompositions:
         return {op: self.unless_staying(op, rule) if op in wavering else rule for op, rule in self.rules.items()}
 
     def unless_staying(self, op: OpOverload, rule: Callable[..., Any]) -> Callable[..., Any]:
-        """The rule, but not for nodes to keep."""
+        """The rule, except for nodes that are kept."""
         return lambda *args, **kwargs: NotImplemented if op is self.staying else rule(*args, **kwargs)
 
 
 class NotFunctionalError(Exception):
-    """A decomposition writes a tensor or makes one from numbers: it must be traced with all that surrounds it."""
+    """A decomposition writes a tensor or makes one from numbers, so the whole graph must be traced."""
 
 
 class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch annotates its hook for subclasses badly
-    """Appends the operators that run under it to a graph, after `table` has taken them apart.
+    """A mode that appends the operators which run under it to a graph, decomposed by `table`.
 
     twins: the node of each tensor. Neither it nor a node's value holds the tensor itself: torch makes a detached
     copy of a new tensor that somebody else has got hold of, and that would be one operator more.
@@ -90,7 +90,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch ann
         self.twins: MutableMapping[torch.Tensor, fx.Node] = WeakIdKeyDictionary()
 
     def begin(self, source: fx.Node, inputs: Mapping[torch.Tensor, fx.Node]) -> None:
-        """Take down what `source` does, with `inputs` for its arguments."""
+        """Begin to record `source`, with `inputs` as its arguments."""
         self.source = source
         self.twins = WeakIdKeyDictionary(dict(inputs))
 
@@ -101,7 +101,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch ann
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        """Take one operator apart, or write it down and return its value."""
+        """Decompose one operator, or record it and return its value."""
         kwargs = {} if kwargs is None else kwargs
         if func.namespace == "prim":  # questions about a tensor
             return func(*args, **kwargs)
@@ -137,7 +137,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch ann
                 node.meta.pop("tensor_meta", None)
 
     def create(self, op: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], value: Any) -> Any:
-        """Append a call; its node, or for several results the nodes that pick them (None for what is no tensor)."""
+        """Append a call; returns its node, or the getitem nodes of several results (None if not a tensor)."""
         assert self.source is not None
         node = self.graph.create_node("call_function", op, args, kwargs, name=op._schema.name.split("::")[-1])
         node.meta = {**self.source.meta, "val": value}
@@ -147,7 +147,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch ann
         return node
 
     def item(self, node: fx.Node, index: int) -> fx.Node:
-        """Append one element of a node's value."""
+        """Append a getitem node of a node's value."""
         found = self.graph.create_node("call_function", operator.getitem, (node, index), {}, name="getitem")
         found.meta = {**node.meta, "val": node.meta["val"][index]}
         return found
@@ -171,7 +171,7 @@ def _without_defaults(op: OpOverload, args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 @cache
 def is_implicit(op: Any) -> bool:
-    """Whether the dispatcher takes the operator apart by itself."""
+    """Whether the dispatcher decomposes the operator by itself."""
     key = torch._C.DispatchKey.CompositeImplicitAutograd
     return bool(key in op.py_kernels or torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), key))
 
@@ -179,7 +179,7 @@ def is_implicit(op: Any) -> bool:
 def recorded(
     source: fx.GraphModule, plan: Decompositions, dispatching: Callable[[], AbstractContextManager[None]]
 ) -> fx.GraphModule:
-    """The graph taken apart; decompositions run in the state that `dispatching` makes.
+    """The decomposed graph; decompositions run in the state that `dispatching` makes.
 
     Raises NotFunctionalError when that needs more than one node at a time.
     """
@@ -208,7 +208,7 @@ def _write(recorder: Recorder, source: fx.Graph) -> None:
 
 
 def _written(recorder: Recorder, node: fx.Node, twins: Mapping[fx.Node, Any]) -> Any:
-    """What stands for one operator in the new graph: a node, or a list of them."""
+    """The node or nodes of the new graph that replace an operator."""
     op: Any = node.target
     recorder.plan.begin(node)
     inputs = {n: twins[n] for n in node.all_input_nodes}

@@ -109,7 +109,7 @@ class Writer:
         return argument if kind is None else self._measured(source, argument, kind)
 
     def _measured(self, source: fx.Node, number: Any, dtype: torch.dtype) -> fx.Node:
-        """A 0-d tensor of a number that is known at run time only, as an open size is."""
+        """A 0-d tensor of a number that is known only at run time, such as a dynamic size."""
         target = torch.ops.aten.scalar_tensor.default
         node = self.graph.create_node("call_function", target, (number,), {"dtype": dtype}, name="scalar_tensor")
         node.meta = {k: v for k, v in source.meta.items() if k not in ("val", "tensor_meta")}

@@ -1,4 +1,4 @@
-"""A limit of a backend as an object: stable code, sentence, and the function that finds what exceeds it."""
+"""A limit of a backend as an object: constraint's id, sentence, and the function that finds what exceeds it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from npu_assay.partitioners.exir.backend import Rejection
 from npu_assay.partitioners.exir.ops import target_name
 
 ContextT = TypeVar("ContextT", contravariant=True)
-"""What a backend's rules look at besides the node."""
+"""The type of what a backend's rules read in addition to the node."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Rule(Generic[ContextT]):
 def rule(code: str, value: object = None) -> Callable[[Callable[[fx.Node, ContextT], str | None]], Rule[ContextT]]:
     """Make a rule of a function whose docstring is the limit as a sentence (on as many lines as it takes).
 
-    `value`, a number or what else the rule compares with, stands in the place of {value} in the sentence.
+    value: a number or whatever the rule compares with; it replaces {value} in the sentence.
     """
 
     def made(check: Callable[[fx.Node, ContextT], str | None]) -> Rule[ContextT]:
@@ -49,5 +49,5 @@ def rejections(rules: Iterable[Rule[ContextT]], node: fx.Node, context: ContextT
 
 
 def rejection(node: fx.Node, code: str, found: str, sentence: str) -> Rejection:
-    """The record of why `node` stays out."""
+    """The record of why `node` is rejected."""
     return Rejection(node.name, target_name(node.target), code, found, sentence)

@@ -150,7 +150,7 @@ def _check_limits(value: torch.Tensor, expected: torch.Tensor, name: str) -> Non
 
 
 def constant_value(program: ExportedProgram, spec: InputSpec) -> Any:
-    """The tensor (or object) behind a parameter, buffer or constant of the signature."""
+    """The tensor (or object) of a parameter, buffer or constant of the signature."""
     target = str(spec.target)
     for store in (program.state_dict, program.constants):
         if target in store:

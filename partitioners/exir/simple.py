@@ -1,8 +1,8 @@
-"""The plainest backend of integers: each delegate is one operator between dequantize and quantize nodes.
+"""The simplest integer backend: each delegate is one operator between dequantize and quantize nodes.
 
 Begin a backend with it. A `Cluster` is such an operator with its nodes; `ClusterPartitioner` tags those that the
-backend's rules allow, and says why not the others; `only_cluster` reads one back in `preprocess`. A backend
-outgrows it when several operators are to go into one delegate.
+backend's rules allow, and gives reasons for the others; `only_cluster` finds it again in `preprocess`. A backend whose
+delegates hold several operators needs more than this.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class ClusterPartitioner(Partitioner):
     A backend's partitioner sets `backend_id`, the name of its compiler, and `rules`: by operator, functions
     made with `npu_assay.partitioners.exir.rules.rule`. The rules `quantized` and `static_shape` hold for every
     operator. `dtypes` are the types of codes that it takes; a constant bias may also have codes of 32 bits.
-    `activations` are those that go along with the convolution or matrix product in front of them, as quantizers leave
-    them: the cluster's `output` then has the codes at which they cut its result off. `per_channel` says
-    whether it takes constants with a scale for each index of one axis, and `numbers` whether operands may be plain
-    numbers: `describe` gives one as the code 1 or -1, with its size as the scale.
+    `activations` are those that are fused with the convolution or linear operator before them, as quantizers leave
+    them: the cluster's `output` then has the codes to which they clamp its result. `per_channel` says whether it takes
+    constants that are quantized per channel, and `numbers` whether operands may be plain numbers: `describe` gives one
+    as the code 1 or -1, with its size as the scale.
     """
 
     backend_id: ClassVar[str]
@@ -61,7 +61,7 @@ class ClusterPartitioner(Partitioner):
         self.rejections: list[Rejection] = []
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
-        """Tag the clusters; constants get the tag of their users. Afterwards `rejections` says why not the others."""
+        """Tag the clusters; constants get the tag of their users. `rejections` then has the reasons for all others."""
         self.rejections = []
         constants = constant_values(exported_program)
         tags: dict[str, DelegationSpec] = {}
@@ -83,7 +83,7 @@ class ClusterPartitioner(Partitioner):
     def _judged(
         self, node: fx.Node, constants: Mapping[str, torch.Tensor | None]
     ) -> tuple[Cluster | None, list[Rejection]]:
-        """The node's cluster, and what speaks against taking it."""
+        """The node's cluster, and the reasons to reject it."""
         takes = Takes(self.dtypes, self.activations, self.per_channel, self.numbers)
         cluster = find_cluster(node, constants, takes)
         missing = obstacle(node, constants, takes)
@@ -107,16 +107,16 @@ def same_qparams(node: fx.Node, cluster: Cluster | None) -> str | None:
 
 @rule("unfused")
 def unfused(node: fx.Node, cluster: Cluster | None) -> str | None:
-    """no activation may stand between the operator and the quantize node behind it"""
+    """no activation may stand between the operator and the quantize node after it"""
     behind = [user for user in node.users if activation_bounds(user) is not None]
     fused = target_name(node.target) in WEIGHTED and any(output_qparams(user) is not None for user in behind)
-    return f"{behind[0].name} is not behind a quantize node" if fused else None
+    return f"{behind[0].name} is not after a quantize node" if fused else None
 
 
 def lookup_table(function: Callable[[torch.Tensor], torch.Tensor], x: QParams, y: QParams) -> torch.Tensor:
-    """`function` of all 256 codes of `x`, from -128 up, in steps of `y`: int32, rounded half to even.
+    """`function` of all 256 codes of `x`, from -128 up, in LSB of `y`: int32, rounded half to even.
 
-    The zero point of `y` is not added, and nothing saturates but int32.
+    The zero point of `y` is not added; results saturate only to int32.
     """
     reals = (torch.arange(-128, 128, dtype=torch.float64) - x.zero_point) * x.scale32
     return torch.round(function(reals) / y.scale32).clamp(-(2.0**31), 2.0**31 - 1).to(torch.int32)

@@ -1,4 +1,4 @@
-"""Decompose a graph by tracing it as a whole: for open shapes, writing operators and control flow."""
+"""Decomposes a graph by tracing it as a whole: for dynamic shapes, operators that write, and control flow."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WRITTEN = {
 
 
 class Interpreter(fx.Interpreter):
-    """Runs a graph and tells the plan which node is on."""
+    """Runs a graph and makes each node the current one of the plan."""
 
     def __init__(self, module: fx.GraphModule, plan: Decompositions) -> None:
         super().__init__(module)
@@ -78,7 +78,7 @@ def traced(program: ExportedProgram, plan: Decompositions) -> tuple[fx.GraphModu
 
 
 def _finished(program: ExportedProgram, module: fx.GraphModule, written: Sequence[fx.Node]) -> ExportGraphSignature:
-    """Give the traced graph the program's input names and its checks of open sizes; return its signature."""
+    """Give the traced graph the program's input names and its checks of dynamic sizes; return its signature."""
     names = [n.name for n in program.graph.nodes if n.op == "placeholder"]
     for twin, name in zip((n for n in module.graph.nodes if n.op == "placeholder"), names, strict=True):
         twin.name = twin.target = name
@@ -118,7 +118,7 @@ def _drop_copies(graph: fx.Graph, mutations: Sequence[OutputSpec]) -> None:
 
 
 def _shape_env(graph: fx.Graph) -> ShapeEnv | None:
-    """Where the symbols of open sizes are kept; None when all sizes are numbers."""
+    """The environment of the symbols in dynamic shapes; None if all sizes are numbers."""
     for node in graph.nodes:
         value = node.meta.get("val")
         for item in value if isinstance(value, (list, tuple)) else (value,):

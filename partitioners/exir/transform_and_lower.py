@@ -1,7 +1,7 @@
 """`to_edge_transform_and_lower`: from exported programs to lowered ones in one go.
 
-Partitioners are asked before anything is taken apart which operators they want whole. What they keep and then do not
-delegate has no kernel, so it is taken apart after all, and the lowering is done again without it.
+Before anything is decomposed, partitioners name the operators that they want not decomposed. If no delegate takes such
+an operator, it has no kernel, so it is decomposed after all, and the lowering is repeated.
 """
 
 from __future__ import annotations
@@ -51,26 +51,26 @@ NEVER_WHOLE: frozenset[OpOverload] = frozenset(
         aten.unbind.int,
     }
 )
-"""Operators that the edge dialect itself rewrites, or that numbers come out of."""
+"""Operators that the edge dialect itself rewrites, or that return numbers."""
 
 QUANTISATION = "quantized_decomposed"
-"""The namespace of operators that are never taken apart and may stay outside of delegates."""
+"""The namespace of operators that are never decomposed and may stay outside of delegates."""
 
 
 KEPT_WHOLE = "kept_whole"
-"""The key in `node.meta` under which a node that was kept whole has the name that it had then."""
+"""The key in `node.meta` under which a node that was not decomposed has the name that it had then."""
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """The operators one partitioner wants whole, and which of their nodes."""
+    """The operators that one partitioner wants not decomposed, and which of their nodes."""
 
     partitioner: str
     ops: frozenset[OpOverload]
     keeps: NodeFilter | None
 
     def takes(self, node: fx.Node) -> bool:
-        """Whether the node, of a torch or an edge operator, is to stay whole for this partitioner."""
+        """Whether this partitioner wants the node, of a torch or an edge operator, not decomposed."""
         if node.op != "call_function" or target_name(node.target) not in self.names:
             return False
         return self.keeps is None or bool(self.keeps(node))
@@ -83,10 +83,10 @@ class Wanted:
 
 @dataclass
 class Source:
-    """A method before its operators are taken apart.
+    """A method before its operators are decomposed.
 
-    program: functional, with every operator that a partitioner wants still whole. nodes: those that stay whole, by
-    name. refused: the operators and the nodes of `nodes` that no delegate took.
+    program: functional, with every operator that a partitioner wants not decomposed. nodes: those that are not
+    decomposed, by name. refused: the operators and the nodes of `nodes` that no delegate took.
     """
 
     program: ExportedProgram
@@ -96,7 +96,7 @@ class Source:
     refused: set[str]
 
     def edge(self) -> ExportedProgram:
-        """The edge form, with what no delegate refused left whole."""
+        """The edge form, in which the nodes that are not refused are not decomposed."""
         kept = [n for name, n in self.nodes.items() if not self.refused & {name, target_name(n.target)}]
         for name, node in self.nodes.items():
             node.meta.pop(KEPT_WHOLE, None)
@@ -110,22 +110,22 @@ class Source:
         return edge_from_functional(program, replace(self.config, preserve_ops=[*self.config.preserve_ops, *ops]))
 
     def refuse(self, lowered: ExportedProgram) -> bool:
-        """Note what was kept whole and is outside of all delegates now; whether there is anything new.
+        """Refuse the nodes that were not decomposed and are outside of all delegates; returns whether there is any.
 
-        Where passes replaced a node and forgot its meta, its operator is refused altogether. Raises BackendError for
-        an operator outside core ATen that is left although nothing was kept whole.
+        If passes replaced a node without copying its meta, all nodes of its operator are refused. Raises BackendError
+        for an operator outside core ATen that is left although it was refused.
         """
         before = set(self.refused)
         for node, one in self._left(lowered):
             name = node.meta.get(KEPT_WHOLE, target_name(node.target))
-            logger.info("%s wanted %s whole, and no delegate has it: taken apart", one.partitioner, node.name)
+            logger.info("%s wants %s not decomposed, but no delegate has it: decomposed", one.partitioner, node.name)
             if name in before:
                 _check_kernel(node, one, self.config)
             self.refused.add(name)
         return self.refused != before
 
     def _left(self, lowered: ExportedProgram) -> Iterator[tuple[fx.Node, Wanted]]:
-        """The nodes outside of delegates that a partitioner wants whole, and nobody else does."""
+        """The nodes outside of delegates that only a partitioner wants not decomposed."""
         asked_for = frozenset(map(target_name, self.config.preserve_ops))
         for node in lowered.graph.nodes:
             if node.op != "call_function" or target_name(node.target) in asked_for:
@@ -135,12 +135,12 @@ class Source:
 
 
 def _check_kernel(node: fx.Node, wanted: Wanted, config: EdgeCompileConfig) -> None:
-    """Refuse what no edge program may have outside of delegates: a pass made it."""
+    """Raise BackendError for an operator that is not allowed outside of delegates, and that a pass must have made."""
     try:
         check_core(node, getattr(node.target, "_op", node.target), frozenset(config._core_aten_ops_exception_list))
     except EdgeError as error:
         raise BackendError(
-            f"{wanted.partitioner} wants an operator whole and did not delegate it",
+            f"{wanted.partitioner} wants an operator not decomposed and did not delegate it",
             found=f"{target_name(node.target)} outside of all delegates",
             expected="a partition that has it, or passes that do not make it",
             where=node.name,
@@ -160,10 +160,10 @@ def to_edge_transform_and_lower(
     """Bring programs into the edge dialect, run passes over them and lower what the partitioners choose.
 
     `partitioner` is a list, tried in order on every method, or one list per method. Operators that a partitioner's
-    `ops_to_not_decompose` names stay whole where its filter wants them and a delegate takes them; all others are taken
-    apart, for which passes and partitioners may be called more than once. `details` maps backend ids to compilers
-    that are not found by class name; `generate_etrecord` is ExecuTorch's and must be False. The programs given stay as
-    they are. Raises ExirError for wrong arguments, and EdgeError for programs without edge form.
+    `ops_to_not_decompose` names are not decomposed where its filter wants that and a delegate takes them; all others
+    are decomposed, for which passes and partitioners may be called more than once. `details` maps backend ids to
+    compilers that are not found by class name; `generate_etrecord` is ExecuTorch's and must be False. The programs
+    given stay as they are. Raises ExirError for wrong arguments, and EdgeError for programs without edge form.
     """
     check_no_etrecord(generate_etrecord)
     config = check_config(compile_config)
@@ -183,7 +183,7 @@ def to_edge_transform_and_lower(
 
 
 def _source(program: ExportedProgram, partitioners: Sequence[Partitioner], config: EdgeCompileConfig) -> Source:
-    """A method with what the partitioners want left whole."""
+    """A method in which the nodes that partitioners want are not decomposed."""
     for one in partitioners:
         program = one.transform_for_pre_decomposition(program)
     plain = functional(program)
@@ -196,7 +196,7 @@ def _source(program: ExportedProgram, partitioners: Sequence[Partitioner], confi
 
 
 def wanted_by(partitioner: Partitioner, program: ExportedProgram) -> Wanted:
-    """What a partitioner wants whole. With a filter, operators that cannot stay whole are left out, with a warning."""
+    """The operators that a partitioner wants not decomposed, without impossible ones, for which a warning is logged."""
     name = type(partitioner).__name__
     ops, keeps = partitioner.ops_to_not_decompose(program)
     check_overloads(tuple(ops), f"{name}.ops_to_not_decompose")
@@ -206,7 +206,12 @@ def wanted_by(partitioner: Partitioner, program: ExportedProgram) -> Wanted:
         if reason is None:
             possible.append(op)
         else:
-            logger.warning("%s: cannot be kept whole for %s: an operator that %s", target_name(op), name, reason)
+            logger.warning(
+                "%s: must be decomposed, although %s wants it not to be: an operator that %s",
+                target_name(op),
+                name,
+                reason,
+            )
     return Wanted(name, frozenset(possible), keeps)
 
 

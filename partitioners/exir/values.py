@@ -79,7 +79,7 @@ def _elementwise_dtype(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
 
 
 def _is_open(values: Sequence[object]) -> bool:
-    """Whether there is a tensor of open sizes among the arguments, or an open size."""
+    """Whether there is a tensor of dynamic shape among the arguments, or a symbolic size."""
     return any(
         _is_open(v)
         if isinstance(v, (list, tuple))

@@ -1,4 +1,4 @@
-"""What the edge dialect asks of a program beyond its structure: operators of core ATen, and tensors of known types."""
+"""Checks of edge programs beyond their structure: operators of core ATen, and tensors of known dtypes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _TYPES: tuple[tuple[frozenset[torch.dtype], str], ...] = (
     ),
 )
 OPERATOR_TYPES = {f"aten.{name}": types for types, names in _TYPES for name in names.split()}
-"""Tensor types by operator, whatever the overload; operators that are not listed move data or know all types."""
+"""Dtypes by operator, for all overloads; operators that are not listed move data or take all dtypes."""
 
 OUTSIDE_CORE = frozenset({"aten._upsample_bilinear2d_aa.default", "aten.max.default", "aten.min.default"})
 """Operators that edge programs may have although they are not core ATen: ExecuTorch has kernels for them."""
@@ -95,7 +95,7 @@ def check_spelling(node: fx.Node, skip_dim_order: bool) -> None:
     name = target_name(node.target)
     if is_dim_order_op(name) if skip_dim_order else name in _IN_DIM_ORDER:
         raise EdgeError(
-            "operator of the other spelling of memory layout",
+            "operator with the wrong form of memory layout",
             found=name,
             expected="a memory_format" if skip_dim_order else "a dim_order operator",
             where=node.name,
@@ -123,7 +123,7 @@ def check_types(node: fx.Node) -> None:
 
 
 def _operands(node: fx.Node) -> Iterator[fx.Node]:
-    """What the operator computes with, without what says where: bool and integer indices of any kind."""
+    """The operands that the operator computes with; bool and integer indices may have any dtype."""
     # An index, mask or condition is of its own type, which torch checks itself.
     extra = {"condition", "index", "indices", "mask"}
     target: Any = node.target

@@ -1,6 +1,6 @@
 """The Neutron compile spec: documented options as a list of key-value pairs.
 
-Keys, order and encoding are those of ExecuTorch v1.3.1, and `release` behind them where it is not 1.3. Readers look
+Keys, order and encoding are those of ExecuTorch v1.3.1, with `release` after them if it is not 1.3. Readers look
 values up by key.
 """
 

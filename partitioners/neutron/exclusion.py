@@ -25,7 +25,7 @@ def entry_text(name: str) -> str:
     """An entry as the compile spec holds it: part of a node name, so that "aten::add" becomes "aten_add".
 
     An operator's whole name, as in the document's table, becomes that of its nodes: "aten.add.Tensor" becomes
-    "aten_add_tensor". Raises ValueError for an entry that can match no operator, or more than one was meant.
+    "aten_add_tensor". Raises ValueError for an entry that matches no operator, is empty, or holds a comma.
     """
     text = name.strip()
     # An empty part would match every operator, and a comma separates the parts.

@@ -27,7 +27,7 @@ class Format(Enum):
 
 
 _CONVERTING = QUANTIZE | DEQUANTIZE | {GETITEM}
-"""What keeps the format and is no operator of the NPU."""
+"""What keeps the format and is not an operator of the NPU."""
 
 
 def node_rank(node: fx.Node) -> int:
@@ -54,7 +54,7 @@ def infer_formats(graph: fx.Graph, operators: Operators) -> dict[fx.Node, Format
 
 
 def _traits(node: fx.Node, operators: Operators) -> Traits:
-    """Those of the node's operator; none for placeholders and for what the NPU does not have."""
+    """The traits of the node's operator; default ones for placeholders and operators that the NPU lacks."""
     name = target_name(node.target) if node.op == "call_function" else ""
     return operators.get(name, Traits(keeps_format=name in _CONVERTING))
 

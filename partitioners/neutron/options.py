@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass
 class CustomDelegationOptions:
-    """Lets through what the partitioner refuses by default.
+    """Allows what the partitioner refuses by default.
 
     force_delegate_cat: judge a concatenation by its quantization and its partition only, not by channels.
     allow_no_op_partitions: keep partitions in which nothing is computed, only reshaped or copied.

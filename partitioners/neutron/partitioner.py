@@ -46,14 +46,14 @@ Reasons = dict[fx.Node, tuple[Rejection, ...]]
 
 
 class NeutronPartitioner(Partitioner):
-    """Tags the nodes that the Neutron NPU can run. After `partition`, `rejections` says why the others stay out.
+    """Tags the nodes that the Neutron NPU can run. After `partition`, `rejections` has the reasons for all others.
 
     compile_spec: options of the compiler, from `generate_neutron_compile_spec`; default: those for the target. It names
         the release whose operators and limits hold.
     neutron_target_spec: the NPU; default: the compile spec's target, else imxrt700.
-    custom_delegation_options: what to let through that is refused by default.
+    custom_delegation_options: what to allow that is refused by default.
     post_quantization_state_dict: data of constants, by name, where the program has fake tensors only.
-    preserve_ops: operators to keep whole until partitioning, where the NPU can run them.
+    preserve_ops: operators that are not decomposed if the NPU can run them.
     check_op_support: an additional condition on the nodes of `preserve_ops`.
 
     Raises TypeError for values of other types.
@@ -173,9 +173,9 @@ class _Supported(OperatorSupportBase):
 
 
 def _settled_partitions(judged: _Judged) -> list[frozenset[fx.Node]]:
-    """Partition, refuse what the partitions do not allow, and start again until nothing is refused.
+    """Partition, reject the nodes that the partitions do not allow, and repeat until nothing is rejected.
 
-    Every round but the last refuses at least one operator, so it ends. Adds to the reasons. Returns nodes of the
+    Every round but the last rejects at least one operator, so it ends. Adds to the reasons. Returns nodes of the
     program, in its order.
     """
     while True:

@@ -6,8 +6,8 @@ share one quantization get one each. A node that replaces another keeps its meta
 the quantizer's preparation in v1.3.1; what they do there before quantization (splits, division) is
 done here on the quantized graph.
 
-Nobody has to run them: the partitioner judges a rewritten copy of the program that it gets, and the compiler rewrites
-what it gets (`rewriting.py`).
+Users need not run them: the partitioner judges a rewritten copy of its program, and the compiler rewrites its program
+(`rewriting.py`).
 """
 
 from __future__ import annotations
@@ -276,7 +276,7 @@ def _reciprocals(module: fx.GraphModule, node: fx.Node, divisor: torch.Tensor) -
 
 
 def split_leading(module: fx.GraphModule) -> None:
-    """A reshape or copy between dequantize and an operator gets the dequantize's parameters behind it.
+    """A reshape or copy between dequantize and an operator gets the dequantize's parameters after it.
 
     Moved codes are codes of the same parameters, so the numbers stay exactly the same.
     """
@@ -336,7 +336,7 @@ PASSES: tuple[Pass, ...] = (
 
 
 def judged_passes(macs: int) -> tuple[Pass, ...]:
-    """What the partitioner judges a program by: without new dequantize nodes, which it could not tag.
+    """The passes before the partitioner judges a program: none adds dequantize nodes, which it could not tag.
 
     A decomposed prelu counts as one operator. The other passes leave it, as prelu is not core ATen.
 

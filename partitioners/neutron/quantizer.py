@@ -216,7 +216,7 @@ def _tensor_inputs(node: Node) -> list[Node]:
 
 
 def _annotate_weighted(node: Node) -> QuantizationAnnotation | None:
-    """Convolution, linear or addmm; a relu-like activation behind it takes over the output.
+    """Convolution, linear or addmm; a relu-like activation after it takes over the output.
 
     A transposed convolution with groups stays float: the NPU has none, and its scales do not fit the bias.
     """

@@ -1,7 +1,7 @@
 """A program in the form that the compiler takes, and the way back to the program's own nodes.
 
-The flow of the document runs no passes, `to_edge(program).to_backend(NeutronPartitioner())`, and a partitioner may add
-nothing to a program but tags. So partitioner and compiler each rewrite a copy: what the partitioner accepts
+The documented flow, `to_edge(program).to_backend(NeutronPartitioner())`, runs no passes, and a partitioner may only
+add tags to a program. So partitioner and compiler each rewrite a copy: what the partitioner accepts
 in its copy, it tags in the program, and the compiler rewrites the tagged nodes in the same way.
 """
 
@@ -26,7 +26,7 @@ ORIGIN = "neutron_origin"
 def rewritten(
     program: ExportedProgram, passes: Sequence[Pass], constants: Mapping[str, torch.Tensor | None]
 ) -> fx.GraphModule:
-    """A copy of the program's graph after `passes`; every node that stands for one of the program has its `ORIGIN`.
+    """A copy of the program's graph after `passes`; every node that replaces one of the program names it in `ORIGIN`.
 
     constants: the data of constants by placeholder name, None where it is not known.
     """

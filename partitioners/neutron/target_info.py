@@ -16,11 +16,11 @@ PRODUCTS = frozenset({"aten.addmm.default", "aten.mm.default"})
 
 
 class NeutronTargetNeutronC:
-    """The same for every Neutron-C; the names end in the dialect of the program that a node is of."""
+    """The target info of every Neutron-C; the names end in the dialect of the program that a node is of."""
 
     @staticmethod
     def is_supported_fused_activation__aten(node: fx.Node) -> bool:
-        """Whether the node is an activation that a convolution or matrix product takes along.
+        """Whether the node is an activation that can be fused with a convolution or linear operator.
 
         Of hardtanh, these are relu and relu6.
         """

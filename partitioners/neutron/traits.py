@@ -13,7 +13,7 @@ class Traits:
     channels_first: the positions of operands that it makes channels-first, together with its result.
     keeps_format, changes_format: whether its result has the operands' format, or may have another one.
     is_auxiliary: whether it may stand unquantized between another operator and its quantize or dequantize nodes.
-    narrows: whether its result holds nothing but numbers of its first operand, some of them limited.
+    narrows: whether its result holds only numbers of its first operand, clamped.
     fixed_output: the only scale and zero point that its result can have.
     """
 

@@ -37,7 +37,7 @@ class XnnpackBackend(BackendDetails):
         edge_programs: Mapping[str, Sequence[ExportedProgram]],
         compile_specs: Mapping[str, Sequence[list[CompileSpec]]],
     ) -> dict[str, list[PreprocessResult]]:
-        """Delegate blobs that have their own constants, and name those that others have, too.
+        """Delegate blobs; constants that several of them use are stored once as named data.
 
         Raises CompileError for a program that has no equivalent in XNNPACK.
         """

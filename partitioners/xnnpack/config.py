@@ -25,12 +25,12 @@ class PartitionerConfig:
     """One operator that can be delegated. Subclasses say which, and under which conditions.
 
     target: the operator's name. precisions: what it can be computed in. rules: its own limits.
-    fused: activations that it takes along when it is computed on codes. on_codes: False for an operator that is
+    fused: activations that are fused with it when it is computed on codes. on_codes: False for an operator that is
     computed on real numbers in quantized programs, too. places: where a product's operands stand.
-    is_preserved: whether the operator is kept whole on the way to the edge dialect.
+    is_preserved: whether the operator is not decomposed on the way to the edge dialect.
     lower: what the compiler writes for it; None for conversions, which belong to other operators. moves: whether it
     only moves elements, so that codes keep their scale. is_clamped: whether XNNPACK limits its result, so that a relu
-    or hardtanh behind it costs nothing.
+    or hardtanh after it costs nothing.
     """
 
     target: ClassVar[str]

@@ -12,8 +12,8 @@ from npu_assay.partitioners.exir.reach import NodeSet, Reach, union
 class Groups:
     """Disjoint sets of nodes that must be in one delegate, in the order in which they were begun.
 
-    Constants belong to the group that asked for them first, as delegates get copies; they are
-    ways for nothing, so that only the operators of a group must be convex.
+    Constants belong to the first group that uses them, as delegates get copies. No path leads
+    through them, so only the operators of a group must be convex.
     """
 
     def __init__(self, reach: Reach) -> None:
@@ -51,7 +51,7 @@ class Groups:
 def merged(groups: Sequence[NodeSet]) -> dict[int, NodeSet]:
     """Groups merged wherever the union is convex, by the position of the first one that went into each.
 
-    One sweep: each group, in order, takes in those behind it that it can; whether they touch does not matter.
+    One sweep: each group, in order, is merged with the later ones if possible; they need not be connected.
     """
     found: dict[int, NodeSet] = {}
     taken: set[int] = set()

@@ -33,7 +33,7 @@ class Options:
                 raise TypeError(f"{field.name} is {found!r}, expected True or False")
 
     def enabled(self, supported: Sequence[ConfigPrecisionType]) -> tuple[ConfigPrecisionType, ...]:
-        """Those of an operator's precisions that are asked for; all of them when nothing is asked for."""
+        """The requested precisions of an operator; all, if none is requested."""
         return tuple(p for p in self.config_precisions if p in supported) if self.config_precisions else (*supported,)
 
 

@@ -30,7 +30,7 @@ BACKEND_ID = "XnnpackBackend"
 UNSUPPORTED = "the operator is not in the support table"
 ONLY_WITH_PRODUCT = "the operator is delegated only together with the product that it belongs to"
 NOT_SELECTED = "the operator's config must be one of configs"
-CYCLE = "a delegate must not wait for an operator that waits for the same delegate"
+CYCLE = "a delegate must not depend on an operator that depends on the same delegate"
 UNREAD = "something outside of a delegate must read one of its results"
 PRIVATE = "weights in codes, and activations quantized at run time, must go to delegated products only"
 OPTIONS = (
@@ -48,11 +48,11 @@ Configs = Mapping[str, PartitionerConfig]
 
 
 class XnnpackPartitioner(Partitioner):
-    """Tags the nodes that XNNPACK can run. After `partition`, `rejections` says why the others stay out.
+    """Tags the nodes that XNNPACK can run. After `partition`, `rejections` has the reasons for all others.
 
     configs: the operators to delegate, as config classes (see `npu_assay.partitioners.xnnpack.configs`); default: all.
     config_precisions: delegate only operators whose config supports one of these; default: all.
-    per_op_mode: one delegate for every operator, with what belongs to it.
+    per_op_mode: one delegate for every operator, with its quantize and dequantize nodes and activation.
     verbose: log the delegates and the reasons of rejections, at the level DEBUG of this module's logger; on stderr
       where the program has set up no logging.
     force_non_static_weights_for_f32_linear: float matrix products may take weight and bias as inputs.
@@ -130,15 +130,15 @@ class XnnpackPartitioner(Partitioner):
         return (rejection(node, "unsupported", name, sentence),)
 
     def _before_decomposition(self, graph: fx.Graph, program: Program) -> Reasons:
-        """Why operators were not kept whole, for those that they became."""
+        """Why operators were decomposed, for those that they became."""
         configs = {node: self.configs.get(DECOMPOSED.get(target_name(node.target), "")) for node in graph.nodes}
         found = {n: config.rejections(config.site(n, program)) for n, config in configs.items() if config is not None}
         return {node: reasons for node, reasons in found.items() if reasons}
 
     def _settled_partitions(self, reach: Reach, sites: Mapping[fx.Node, Site], reasons: Reasons) -> dict[int, NodeSet]:
-        """Partition, refuse what the partitions do not allow, and start again until nothing is refused.
+        """Partition, reject the nodes that the partitions do not allow, and repeat until nothing is rejected.
 
-        Every round but the last refuses at least one operator, so it ends. Adds to `reasons`.
+        Every round but the last rejects at least one operator, so it ends. Adds to `reasons`.
         """
         while True:
             accepted = [site for node, site in sites.items() if not reasons[node]]
@@ -173,11 +173,11 @@ class XnnpackPartitioner(Partitioner):
 
 
 def _circular(reach: Reach, partitions: Iterable[NodeSet], accepted: Sequence[Site]) -> Reasons:
-    """The last operator of partitions that wait for each other, refused; nothing when none do."""
+    """A rejection of the last operator in a cycle of partitions; empty if there is no cycle."""
     operators = [reach.of(n for n in reach.members(p) if n.op == "call_function") for p in partitions]
     stuck = {node for nodes in in_a_circle(operators) for node in reach.members(nodes)}
     last = next((site.node for site in reversed(accepted) if site.node in stuck), None)
-    return {} if last is None else {last: (rejection(last, "cycle", "several delegates wait for each other", CYCLE),)}
+    return {} if last is None else {last: (rejection(last, "cycle", "a cycle of several delegates", CYCLE),)}
 
 
 def _unread(reach: Reach, partitions: Iterable[NodeSet], accepted: Sequence[Site]) -> Reasons:
@@ -201,9 +201,9 @@ def private_rejections(site: Site, reasons: Reasons) -> tuple[Rejection, ...]:
 
 @contextmanager
 def audible(logger: logging.Logger) -> Iterator[None]:
-    """Let a logger's messages through to stderr where nobody else has set up a handler for them.
+    """Print a logger's messages to stderr if the program has set up no handler for them.
 
-    The handler is taken away again, so that there is one message only when the program sets up logging later.
+    The handler is removed again, so that messages do not appear twice if the program sets up logging later.
     """
     if logger.hasHandlers():
         yield
@@ -217,7 +217,7 @@ def audible(logger: logging.Logger) -> Iterator[None]:
 
 
 def by_target(configs: Iterable[type[PartitionerConfig]]) -> dict[str, PartitionerConfig]:
-    """One config object per operator. Raises TypeError for what is no config, ValueError for two of one operator."""
+    """One config object per operator. Raises TypeError for another type, ValueError for two configs of one operator."""
     if isinstance(configs, (str, type)) or not isinstance(configs, Iterable):
         raise TypeError(
             f"configs is {configs!r}, expected a list of classes from npu_assay.partitioners.xnnpack.configs"
@@ -235,7 +235,7 @@ def by_target(configs: Iterable[type[PartitionerConfig]]) -> dict[str, Partition
 
 
 DECOMPOSED = {"aten.max_pool2d_with_indices.default": "aten.max_pool2d.default"}
-"""What becomes of an operator that is refused and so not kept whole, with the same arguments: its rules say why."""
+"""What an operator that is rejected, and so decomposed, becomes, with the same arguments: its rules say why."""
 DEFAULT_TARGETS = {config.target: config.__name__ for config in ALL_CONFIGS}
 
 

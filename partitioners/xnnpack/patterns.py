@@ -1,6 +1,6 @@
-"""How quantized computation stands in a graph: what the partitioner groups and the compiler serializes together.
+"""The forms of quantized computation in a graph, which the partitioner groups and the compiler serializes together.
 
-Three kinds: operators between dequantize and quantize nodes with constant parameters (static), products whose
+There are three: operators between dequantize and quantize nodes with constant parameters (static), products whose
 activations get their parameters at run time (dynamic), and weights that are stored as codes. torchao's affine
 operators count as the quantized_decomposed ones that they correspond to.
 """
@@ -93,7 +93,7 @@ _STATIC_QUANTIZE = frozenset({QUANTIZE_PER_TENSOR})
 
 
 def result_path(node: fx.Node, fused: frozenset[str]) -> tuple[fx.Node | None, fx.Node | None]:
-    """The activation right behind `node`, if it is one of `fused`, and the one user of the result, if there is one."""
+    """The activation right after `node`, if it is one of `fused`, and the one user of the result, if there is one."""
     user = only_user(node)
     if user is None or not is_named(user, fused):
         return None, user
@@ -228,7 +228,7 @@ class QuantisedWeight:
 
     @property
     def members(self) -> tuple[fx.Node, ...]:
-        """The nodes behind the dequantize, and itself."""
+        """The nodes that the dequantize reads, and the dequantize itself."""
         parameters = (p for p in (self.scale, self.zero_point) if isinstance(p, fx.Node))
         return (self.dequantize, self.codes, *parameters)
 
@@ -240,7 +240,7 @@ class QuantisedWeight:
 
 
 def quantised_weight(node: object) -> QuantisedWeight | None:
-    """The stored weights behind a dequantize with constant parameters; None for any other node."""
+    """The stored weights that a dequantize reads, with constant parameters; None for any other node."""
     if not isinstance(node, fx.Node) or is_chosen_at_run_time(node):
         return None
     codes = operand(node)

@@ -1,9 +1,10 @@
 """XNNPACK quantizer for torchao's PT2E flow: static int8, or int8 activations quantized at run time.
 
 Install the extra `quantize` (torchao) to use it. Activations are int8 per-tensor affine, weights symmetric int8 per
-tensor or per output channel; biases stay real numbers, which the compiler quantizes. A relu behind a product, a sum
-or an element-wise product takes over its output; operators that only pick, move or clamp numbers keep the parameters
-of what they read, if that is quantized. Every other operator stays real.
+tensor or per output channel; biases stay real numbers, which the compiler quantizes. A relu after a linear
+operator, a convolution, a sum or an element-wise product takes over its annotated output; operators that only pick,
+move or clamp numbers keep the scale and zero point of their operand, if that is quantized. Every other operator stays
+real.
 
     quantizer = XnnpackQuantizer().set_global(get_symmetric_quantization_config(is_per_channel=True))
     prepared = prepare_pt2e(torch.export.export(model, inputs).module(), quantizer)
@@ -132,7 +133,7 @@ def _linear(node: Node, config: QuantizationConfig) -> Annotations:
 
 
 def _convolution(node: Node, config: QuantizationConfig) -> Annotations:
-    """Not at run time: in front of a relu, with one input channel per group, other than of images."""
+    """Not at run time: before a relu, with one input channel per group, other than of images."""
     relu, weight = only_relu(node), _shape(node.args[1])
     if config.is_dynamic and (relu is not None or len(weight) != 4 or weight[1] == 1):
         return {}
@@ -140,7 +141,7 @@ def _convolution(node: Node, config: QuantizationConfig) -> Annotations:
 
 
 def _transposed(node: Node, config: QuantizationConfig) -> Annotations:
-    """With one group; at run time of images only, and not in front of a relu."""
+    """With one group; at run time of images only, and not before a relu."""
     relu, weight = only_relu(node), _shape(node.args[1])
     grouped = weight[1] != node.meta["val"].shape[1]
     if grouped or (config.is_dynamic and (relu is not None or len(weight) != 4)):
@@ -269,8 +270,8 @@ Filter = Callable[[Node], bool]
 class XnnpackQuantizer(Quantizer):  # type: ignore[misc]  # torchao has no annotations
     """Annotates what XNNPACK computes on codes. Use with torchao's `prepare_pt2e` and `convert_pt2e`.
 
-    The configuration of a module's name goes before that of a module's type, of an operator, and the global one.
-    Without any, nothing is quantized.
+    The configuration of a module's name has priority over that of a module's type, then an operator's, then the global
+    one. Without any, nothing is quantized.
     """
 
     def __init__(self) -> None:
@@ -363,7 +364,7 @@ def propagate(model: GraphModule) -> None:
 def scalars_to_constants(model: GraphModule) -> None:
     """Replace the numbers that sums and products take by 0-d buffers, which observers can see.
 
-    Sums of whole numbers, such as positions, stay: with a real constant they would be no indices any more.
+    Sums of integers, such as positions, are not changed: with a float constant they could not be indices.
     """
     names = (name for index in count() if not hasattr(model, name := f"_tensor_constant_{index}"))
     for node in [node for node in model.graph.nodes if node.target in SCALARS]:

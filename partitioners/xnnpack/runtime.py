@@ -1,7 +1,7 @@
 """The simulated XNNPACK delegate: loads a delegate blob and runs it with XNNPACK's arithmetic.
 
-The shapes in a blob are those that a run without other sizes has: every run infers all shapes from those of its
-inputs, smaller or larger, within the device's memory. What the program allows is the program's matter.
+The shapes in a blob are defaults: every run infers all shapes from those of its inputs, smaller or larger, within the
+device's memory. The program's limits of dynamic shapes are checked by `run_program`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _TO_NCHW: Final = (0, 3, 1, 2)
 class Port:
     """One argument: its value, and whether its torch tensor is [N, C, H, W] of channels-last memory, or a scalar.
 
-    `bounds` is the blob's shape; of an open size, the program's limit or the size that it was exported with.
+    `bounds` is the blob's shape; of a dynamic size, the program's limit or the size with which it was exported.
     """
 
     position: int

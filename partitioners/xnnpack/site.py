@@ -37,7 +37,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Site:
-    """One operator, judged by a config: `precisions` are those enabled, `fused` the activations it may take along.
+    """One operator, judged by a config: `precisions` are those enabled, `fused` the activations it can be fused with.
 
     `on_codes` says whether it has arithmetic on int8 codes; without, it is computed on the dequantized numbers.
     `places` says where the operands of a matrix product or convolution stand; None for other operators.

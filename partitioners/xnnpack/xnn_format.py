@@ -36,7 +36,7 @@ __all__ = ["FormatError", "check", "operators", "read", "write"]
 MAGIC: Final = b"XH00"
 ALIGNMENT: Final = 16
 OVERREAD: Final = 128
-"""Zeros behind the constants: XNNPACK's kernels may read that far past a tensor's end."""
+"""Zeros after the constants: XNNPACK's kernels may read that far past a tensor's end."""
 
 _HEADER: Final = struct.Struct("<4x4sHIIIQ")
 """Magic at byte 4, size of the header, then place and size of the flatbuffer and of the constants."""
@@ -70,7 +70,7 @@ def write(model: XModel) -> bytes:
 
 
 def assembled(record: Record, data: bytes) -> bytes:
-    """The blob of a subgraph's record, with these constants behind it."""
+    """The blob of a subgraph's record, with these constants after it."""
     graph = flatbuffer.write(schema.GRAPH, record, schema.IDENTIFIER)
     start = _aligned(_HEADER.size)
     behind = start + _aligned(len(graph))
@@ -83,7 +83,7 @@ def _aligned(size: int) -> int:
 
 
 class Constants:
-    """Data of constants one behind the other; index 0 stands for no data."""
+    """Data of constants one after the other; index 0 stands for no data."""
 
     def __init__(self) -> None:
         self.records: list[Record] = [{}]
@@ -100,7 +100,7 @@ class Constants:
         return self._found[raw]
 
     def append(self, raw: bytes) -> None:
-        """Put the bytes behind all others, under the next index."""
+        """Put the bytes after all others, under the next index."""
         self.records.append({"offset": self._size, "size": len(raw)})  # a key, even empty, would be looked up
         self._pieces.append(raw.ljust(_aligned(len(raw)), b"\0"))
         self._size += _aligned(len(raw))
@@ -185,7 +185,7 @@ def read(data: bytes, named: Mapping[str, bytes] = {}) -> XModel:
     """
     record, constants = parts(data)
     if record["constant_buffer"]:
-        raise FormatError("constant_buffer", "present", "constants behind the flatbuffer", "XNNGraph")
+        raise FormatError("constant_buffer", "present", "constants after the flatbuffer", "XNNGraph")
     buffers = Buffers(record["constant_data"] or [], constants, named)
     values = tuple(_value(each, index, buffers) for index, each in enumerate(record["xvalues"] or []))
     model = XModel(
@@ -220,10 +220,10 @@ def _parts(data: bytes) -> tuple[bytes, memoryview]:
     if magic != MAGIC:
         raise FormatError("magic", repr(magic), repr(MAGIC), "header")
     if size < _HEADER.size or start < size or not length:
-        raise FormatError("header", f"{size} bytes, flatbuffer at {start}", "parts one behind the other", "header")
+        raise FormatError("header", f"{size} bytes, flatbuffer at {start}", "parts one after the other", "header")
     if behind < start + length or behind + extent > len(data):
         found = f"flatbuffer to {start + length}, constants from {behind} to {behind + extent}"
-        raise FormatError("parts", found, f"one behind the other in {len(data)} bytes", "header")
+        raise FormatError("parts", found, f"one after the other in {len(data)} bytes", "header")
     return data[start : start + length], memoryview(data)[behind : behind + extent]
 
 

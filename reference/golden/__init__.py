@@ -2,7 +2,7 @@
 
 `run` propagates bounds through an operator, `device` says how far a named integer arithmetic may be
 from the real result before it rounds, and `quantised` rounds to an output's grid. Inputs that are
-codes are exact, so behind one operator the bound is half a step plus the slack.
+codes are exact, so after one operator the bound is half a step plus the slack.
 """
 
 from npu_assay.reference.golden.aten import bound, canonical

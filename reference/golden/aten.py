@@ -18,7 +18,7 @@ _COPY_OPTIONS = ("dtype", "layout", "device", "pin_memory", "non_blocking", "dim
 
 
 def canonical(op: str) -> str:
-    """The operator's own name for a table's: vendors print that of another namespace behind `aten.`."""
+    """The operator's own name for a table's: vendors print that of another namespace after `aten.`."""
     return op.removeprefix("aten.") if op.count(".") > OWN_DOTS else op
 
 
@@ -32,7 +32,7 @@ def _same_numbers(self: Tensor, **_: Any) -> Tensor:
 
 @cache
 def aten(op: str) -> Callable[..., Any]:
-    """The function behind an operator's canonical name.
+    """The function for an operator's canonical name.
 
     Raises GoldenError when torch has no such operator.
     """

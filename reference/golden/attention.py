@@ -40,7 +40,7 @@ def attention(
 
 
 def _hidden(scores: Bounded) -> Bounded:
-    """Minus infinity where a column is behind the row: exact there."""
+    """Minus infinity where a column comes after the row: exact there."""
     later = torch.ones(scores.value.shape[-2:], dtype=torch.bool).triu(1)
 
     def masked(t: Tensor, by: float) -> Tensor:

@@ -82,7 +82,7 @@ def fmod(x: Bounded, other: Any) -> Bounded:
 
 
 def atan2(y: Bounded, x: Bounded) -> Bounded:
-    """aten.atan2.default: the angle of (x, y); any angle where the bounds reach the origin or the cut behind it."""
+    """aten.atan2.default: the angle of (x, y); any angle where the bounds reach the origin or the branch cut."""
     value = torch.atan2(y.value, x.value)
     if y.exact and x.exact:
         return Bounded(value)

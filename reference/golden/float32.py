@@ -53,7 +53,7 @@ FORMATS: Mapping[torch.dtype, Format] = MappingProxyType(
 )
 
 _FEW = 3
-"""Roundings to float16 behind a sum in float32: of the sum and of its division; one more for their product."""
+"""Roundings to float16 after a sum in float32: of the sum and of its division; one more for their product."""
 _TAPS = 9
 
 
@@ -103,7 +103,7 @@ def _summed(own: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], form: 
 
 
 def chosen(op: str, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: torch.dtype) -> tuple[Bounded, ...]:
-    """Max pools: numbers are chosen, and indices behind them are exact."""
+    """Max pools: numbers are chosen, and the indices are exact."""
     first, *indices = run(op, args, kwargs)
     return (_rounded(first, 0, FORMATS[dtype]), *indices)
 

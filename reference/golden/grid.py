@@ -14,7 +14,7 @@ from npu_assay.reference.golden.slack import Slack
 
 
 def dequantised(codes: Tensor, scale: Scale, zero_point: int, axis: int | None = None) -> Bounded:
-    """The reals behind codes: exact, in float64, with the scale as file formats keep it (float32).
+    """The reals that codes stand for: exact, in float64, with the scale as file formats keep it (float32).
 
     scale: one number, or one per index of `axis`.
     """
@@ -28,7 +28,7 @@ def dequantised(codes: Tensor, scale: Scale, zero_point: int, axis: int | None =
 
 
 def groupwise(codes: Tensor, scales: tuple[float, ...], group: int) -> Bounded:
-    """The reals behind a matrix of codes with a scale per `group` neighbors in a row, row by row.
+    """The reals of a matrix of codes with a scale per `group` neighbors in a row, row by row.
 
     Devices keep such scales in bfloat16: what that changes is the bound.
     """
@@ -65,7 +65,7 @@ TIE = 2.0**-12
 
 
 def codes_at_run_time(x: Bounded, axes: tuple[int, ...]) -> Bounded:
-    """The reals behind the codes of numbers that are known exactly, where the device divides the range into 255 steps.
+    """The reals of the codes of numbers that are known exactly, where the device divides the range into 255 steps.
 
     axes: those that share a range, which holds zero. Off by a step at a tie, which float32 may round either way; there
     the zero point may be, too, and saturates the far end. Elsewhere by float32's roundings of the step alone.
@@ -126,7 +126,7 @@ class Codes:
         return torch.maximum(self.high - self.nearest, self.nearest - self.low)
 
     def real(self, y: Affine) -> Bounded:
-        """The reals behind the nearest codes, with the legal ends as their bound."""
+        """The reals of the nearest codes, with the legal ends as their bound."""
         value = (self.nearest - y.zero_point) * y.scale32
         if self.low is self.high:
             return Bounded(value, scale=y.scale32)

@@ -119,7 +119,7 @@ def _between(op: str, given: Given, x: Bounded, step: float) -> Tensor:
 
 
 def _apart(function: Callable[[Tensor], Tensor], x: Tensor, scale: float, step: float) -> Tensor:
-    """The same of one number each, before the result is rounded."""
+    """The slack for one number each, before the result is rounded."""
     limit = float(LIMIT)
     places = torch.arange(-LIMIT, LIMIT + 1, _NODES, dtype=torch.float64)
     # Where a function jumps, float32 may be on the other side.

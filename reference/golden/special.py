@@ -103,7 +103,7 @@ def flushed(argument: Any, smallest: float) -> Any:
 
 
 def at_minus_infinity(x: Tensor) -> Tensor:
-    """Of x * P(x) with P(-inf) = 0: torch documents the limit, 0, and computes infinity times zero, NaN."""
+    """For x * P(x) with P(-inf) = 0, torch documents the limit, 0, and computes infinity times zero, NaN."""
     return x == -math.inf
 
 

@@ -29,7 +29,7 @@ def mean(x: Bounded, dim: Any, keepdim: bool = False, dtype: Any = None) -> Boun
 
 
 def strided(x: Bounded, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None) -> Bounded:
-    """aten.as_strided_copy.default: strides are those of numbers that lie one behind the other."""
+    """aten.as_strided_copy.default: strides are those of numbers that lie one after the other."""
     dense = Bounded(x.value.contiguous(), x.error)
     return _on_both(aten("aten.as_strided_copy.default"), dense, list(size), list(stride), storage_offset)
 

@@ -20,7 +20,7 @@ from npu_assay.reference.operators.lookup import home
 
 
 def reals(x: QTensor) -> Tensor:
-    """float32 behind codes: f32((code - zero point) * scale), as dequantize nodes compute it."""
+    """float32 of codes: f32((code - zero point) * scale), as dequantize nodes compute it."""
     if x.group is not None:
         scales = torch.tensor(x.scale, dtype=torch.float32).reshape(x.codes.shape[0], -1)
         return (x.codes - x.zero_point).float() * scales.repeat_interleave(x.group, 1)

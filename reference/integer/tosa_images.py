@@ -21,7 +21,7 @@ def linear(given: Given, y: Affine) -> Tensor:
 
 
 def convolution(given: Given, y: Affine) -> Tensor:
-    """Of one, two or three dimensions, in groups, transposed."""
+    """Convolutions of one, two or three dimensions, in groups, transposed."""
     x, weight = given["input"], given["weight"]
     shape, rank = weight.codes.shape, weight.codes.dim() - 2
     if given["transposed"]:

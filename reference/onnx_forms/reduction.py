@@ -66,7 +66,7 @@ def distances(given: Given) -> Node | None:
 
 
 def distances_within(given: Given) -> Node | None:
-    """The same of one tensor's rows, each pair once."""
+    """The distances of one tensor's rows, each pair once."""
     x = given["self"]
     found = distances({"x1": x, "x2": x, "p": given["p"]})
     if found is None:

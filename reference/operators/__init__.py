@@ -74,7 +74,7 @@ HOMES: Mapping[str, Operator] = MappingProxyType(
 WITH_CASES: Mapping[str, Operator] = MappingProxyType(
     {name: operator for name, operator in HOMES.items() if operator.at is not None}
 )
-"""Those whose cases are made from their homes."""
+"""The operators whose cases are made from their homes."""
 
 VIEWS: Mapping[str, str] = MappingProxyType(
     {

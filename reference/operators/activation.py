@@ -22,7 +22,7 @@ from npu_assay.reference.operators.home import (
 )
 
 PRODUCTS = ("aten.linear.default", "aten.convolution.default")
-"""What computes a clamp behind it at once, on every device."""
+"""What computes a clamp after it at once, on every device."""
 
 LOOKED_UP = tosa("tosa_tables:function", "slack_tosa:looked_up")
 CLAMPED = "slack_xnnpack:clamped"
@@ -108,7 +108,7 @@ ACTIVATION = (
         schemes=Schemes(UNNAMED, LOOKED_UP, REAL),
         kernels=Kernels(Accuracy(1), Accuracy(1)),
         onnx="elementwise:elu",
-        onnx_in_part="Elu keeps alpha in float32 and has no other scales; compared where that is no difference",
+        onnx_in_part="Elu keeps alpha in float32 and has no other scales; compared where that makes no difference",
     ),
     written(
         "aten.gelu.default",

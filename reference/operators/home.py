@@ -287,7 +287,7 @@ LINES: tuple[Shape, ...] = ((7,), (3, 5), (2, 3, 4), (2, 3, 2, 3, 2))
 
 
 def function(name: str, golden: str, *rest: Any, **more: Any) -> Operator:
-    """A function of each number, `rest` behind it."""
+    """A function of each number, with the further arguments `rest`."""
     return Operator(name, golden, behind(*rest), shapes=LINES, elementwise=True, schemes=NO_CODES, **more)
 
 

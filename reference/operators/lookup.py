@@ -13,7 +13,7 @@ from npu_assay.reference.operators import HOMES, Operator
 def outside_operators() -> Mapping[str, Operator]:
     """Every operator that an installed package brings, by name.
 
-    Raises OutsideError for an entry that does not load, that is no Operator, or that has the name of another
+    Raises OutsideError for an entry that does not load, that is not an Operator, or that has the name of another
     or of one of the suite's own.
     """
     found = dict[str, Operator]()

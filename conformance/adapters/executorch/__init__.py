@@ -8,10 +8,10 @@ executorch:vulkan      VulkanPartitioner and VulkanBackend, which need no GPU: l
 executorch:neutron     NeutronPartitioner, with a stand-in for NXP's SDK: level tags.
 executorch:coreml      CoreMLPartitioner, which asks coremltools: level tags.
 
-executorch:qualcomm, :samsung and :mediatek are names as well: each is told in one line what it lacks.
+executorch:qualcomm, :samsung and :mediatek are names, too: each is refused with one line that says what is missing.
 
 What the Arm backends compile runs on Arm's TOSA reference model. Vela, which compiles TOSA further for the device, is
-not asked, as no device is there to run what it makes. Without the package tosa-tools nothing runs, and every case
+not run, as there is no device to run its output. Without the package tosa-tools nothing runs, and every case
 with a delegate fails for that reason, unless a run asks for a lower level (`--level compiles`).
 
 Everything of ExecuTorch is imported when a backend is asked for, and runs in a process of its own: a crash there is a
@@ -41,14 +41,14 @@ BACKENDS = {
 }
 """The backends, and the module beside this one that makes each."""
 NEEDED = {"xnn": "torchao", "arm": "tosa-tools", "vk": "torchao", "nxp": "torchao", "cm": "coremltools"}
-"""What a module imports besides ExecuTorch, whose package does not require it."""
+"""What a module imports in addition to ExecuTorch, whose package does not require it."""
 
 LACKING = {
-    "qualcomm": "QnnPartitioner asks Qualcomm's QNN SDK about each operator, in no wheel, and QNN_SDK_ROOT names none",
-    "samsung": "its partitioner imports PyEnnWrapperAdaptor, which is built with Samsung's Exynos SDK and in no wheel",
-    "mediatek": "its partitioner imports mtk_converter and mtk_neuron, which MediaTek's NeuroPilot SDK has",
+    "qualcomm": "QnnPartitioner calls Qualcomm's QNN SDK, which no wheel has, and QNN_SDK_ROOT does not name one",
+    "samsung": "its partitioner imports PyEnnWrapperAdaptor, which Samsung's Exynos SDK builds and no wheel has",
+    "mediatek": "its partitioner imports mtk_converter and mtk_neuron, which are part of MediaTek's NeuroPilot SDK",
 }
-"""Backends that the package has and that cannot be asked, and why."""
+"""Backends of the package that cannot be used, and why."""
 
 
 def __dir__() -> list[str]:
@@ -56,13 +56,13 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Backend:
-    """A backend by its name. Raises UsageError when ExecuTorch, or what a vendor keeps for itself, is not there."""
+    """A backend by its name. Raises UsageError if ExecuTorch or a vendor's SDK is not installed."""
     if name not in __dir__():
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if find_spec("executorch") is None:
         raise UsageError(f"executorch:{name.replace('_', '-')} needs the package executorch: pip install executorch")
     if name in LACKING:
-        raise UsageError(f"executorch:{name} cannot be asked: {LACKING[name]}")
+        raise UsageError(f"executorch:{name} cannot be used: {LACKING[name]}")
     return _backend(name)
 
 

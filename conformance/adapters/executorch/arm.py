@@ -57,12 +57,12 @@ def tosa_stage(program: ExportedProgram, specs: list[Any]) -> bytes:
 
 
 def flatbuffer(program: ExportedProgram, compiled: bytes) -> bytes:
-    """What a delegate was compiled to, as `ReferenceModel` loads it. program: the delegate's, as it was before."""
+    """A delegate's compiled bytes as `ReferenceModel` loads them. program: the delegate's, before compilation."""
     return _with(_orders(program), compiled)
 
 
 def _orders(program: ExportedProgram) -> Orders:
-    """The order of memory of each input and of each output."""
+    """The dim order of each input and of each output."""
     named = {node.name: node.meta.get("val") for node in program.graph.nodes}
     signature = program.graph_signature
     return tuple(
@@ -75,9 +75,9 @@ def _order(value: Any) -> list[int]:
 
 
 def _with(orders: Orders, flatbuffer: bytes) -> bytes:
-    """The flatbuffer, behind a line with the orders of memory where one of them is not the usual one.
+    """The flatbuffer, after a line with the dim orders if one of them is not contiguous.
 
-    TOSA's tensors have their axes as they lie in memory. ExecuTorch's runtime hands bytes over, and knows the rest
+    TOSA's tensors have their axes in the order of memory. ExecuTorch's runtime passes bytes on and takes the dim orders
     from the program, which the reference model does not have.
     """
     usual = all(order == sorted(order) for side in orders for order in side)
@@ -91,13 +91,13 @@ def execute(blob: bytes, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     os.environ["TOSA_MODEL_NO_BACKTRACE"] = "1"  # else it asks gdb, for long, and reports of equal cases differ
     outputs, status = model.run(blob, [x.numpy() for x in inputs])
     if status != model.GraphStatus.TOSA_VALID:
-        raise RuntimeError(f"the reference model says {status}")
+        raise RuntimeError(f"the reference model returned {status}")
     return [torch.tensor(array) for array in outputs]
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """A flatbuffer; the orders of memory of its inputs and of its outputs, None where all are the usual one."""
+    """A flatbuffer, and the dim orders of its inputs and outputs; None if all are contiguous."""
 
     flatbuffer: bytes
     orders: Orders | None = None
@@ -110,16 +110,16 @@ class ReferenceModel:
         self.machine = Machine(f"{__name__}:execute")
 
     def load(self, processed_bytes: bytes, compile_specs: Sequence[CompileSpec] = ()) -> Loaded:
-        """The flatbuffer itself. Raises NotRunError when the model is not installed."""
+        """The flatbuffer itself. Raises NotRunError if the reference model is not installed."""
         if find_spec(MODEL) is None:
-            raise NotRunError(f"nothing runs TOSA here: {MODEL} is not installed (pip install {DISTRIBUTION})")
+            raise NotRunError(f"cannot run TOSA: {MODEL} is not installed (pip install {DISTRIBUTION})")
         if not processed_bytes.startswith(MARK):
             return Loaded(processed_bytes)
         line, _, flatbuffer = processed_bytes.removeprefix(MARK).partition(b"\n")
         return Loaded(flatbuffer, json.loads(line))
 
     def execute(self, handle: Loaded, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """The outputs. Raises MachineError when the model refuses the graph or dies of it."""
+        """The outputs. Raises MachineError if the model refuses the graph, or if its process dies."""
         if handle.orders is None:
             return self.machine.run(handle.flatbuffer, inputs)
         given, wanted = handle.orders

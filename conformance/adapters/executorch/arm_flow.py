@@ -1,7 +1,7 @@
 """ExecuTorch's documented steps for Arm: TOSAQuantizer, `to_edge_transform_and_lower` with TOSAPartitioner.
 
-What stands behind TOSA (Vela, a device) is not asked. Delegates run on Arm's reference model where that is installed,
-what no delegate has on torch.
+The stages after TOSA (Vela, a device) are not run. Delegates run on Arm's reference model if that is installed, all
+other operators in torch.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ with quiet():
     from executorch.exir.delegate import executorch_call_delegate
 
 SPECIFICATIONS = {"executorch:ethos-u55": "TOSA-1.0+INT+int16+int4+u55"}
-"""Those of Ethos-U85 and of TOSA itself are the other one."""
+"""The TOSA specification by backend; backends that are not listed have `SPECIFICATION`."""
 SETTINGS = {
     "int8": (get_symmetric_quantization_config, False),
     "int8_per_channel": (get_symmetric_quantization_config, True),
     "int16": (get_symmetric_a16w8_quantization_config, False),
     "int16_per_channel": (get_symmetric_a16w8_quantization_config, True),
 }
-"""Number types, and the quantizer's settings for them."""
+"""The quantizer's settings by precision."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class ArmFlow:
 
 
 class _Lowered(fx.Interpreter):
-    """A lowered program, its delegates on a runtime."""
+    """A lowered program whose delegates run on a runtime."""
 
     def __init__(self, program: fx.GraphModule, runtime: Runtime) -> None:
         super().__init__(program)

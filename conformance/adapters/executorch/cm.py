@@ -1,6 +1,6 @@
 """ExecuTorch's Core ML backend, asked for tags: CoreMLPartitioner asks coremltools about each operator, on Linux, too.
 
-What it compiles has a random name in it, and runs on Apple's systems alone: a certificate is one of tags.
+Its blobs contain a random name and run only on Apple's systems, so the level of a certificate is `tags`.
 """
 
 from __future__ import annotations

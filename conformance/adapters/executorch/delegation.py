@@ -23,14 +23,14 @@ Compile = Callable[[ExportedProgram, list[Any]], bytes]
 
 
 class TheirPartitioner(Partitioner):
-    """Asks a partitioner of ExecuTorch about a copy of the program, and writes its tags and notes on the program."""
+    """Runs a partitioner of ExecuTorch on a copy of the program, and copies its tags and metadata to the program."""
 
     def __init__(self, theirs: Any) -> None:
         super().__init__()
         self.theirs = theirs
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
-        """Its tags. Raises ContractError when it changes anything else."""
+        """The partitioner's tags. Raises ContractError if it changes anything else."""
         with quiet(), unwritten(), idle():
             result = self.theirs.partition(executorch_program(exported_program))
             check_unchanged(executorch_program(exported_program), result.tagged_exported_program)
@@ -40,7 +40,7 @@ class TheirPartitioner(Partitioner):
 
 
 def _copy_marks(source: fx.Graph, graph: fx.Graph) -> None:
-    """Tags, and what else a partitioner notes on nodes for its compiler."""
+    """Copy tags, and other metadata that a partitioner writes for its compiler."""
     for theirs, ours in zip(source.nodes, graph.nodes, strict=True):
         ours.meta.update({key: found for key, found in theirs.meta.items() if key != "val"})
 
@@ -50,7 +50,7 @@ def _spec(found: Any) -> DelegationSpec:
 
 
 class _Compiler(BackendDetails):
-    """Stands between our base class and the compilers below, so that ours of the same names stay the only ones."""
+    """The base class of the compilers below, apart from this project's compilers, which may have the same names."""
 
 
 def compiler(backend_id: str, compile_: Compile) -> type[BackendDetails]:

@@ -1,7 +1,7 @@
-"""ExecuTorch's passes, which are set up when they first need what that makes.
+"""Delays the `__init__` of ExecuTorch's passes until a pass first needs an attribute that it sets.
 
 Arm's compiler makes about 140 passes for a program; each sets up a tracer and an interpreter, and most find nothing to
-do. What they compute stays the same.
+do. The results stay the same.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _MADE = frozenset(vars(ExportPass()))
 
 
 def _postpone(self: Any) -> None:
-    """In the place of `__init__`."""
+    """In place of `__init__`: keep the arguments for later."""
     vars(self)[_LATER] = True
 
 
 def _first_use(self: Any, name: str) -> Any:
-    """`__getattr__`: set the pass up when what that makes is missing, and keep what it was given since."""
+    """`__getattr__`: run `__init__` when an attribute is missing, and keep attributes that were set since."""
     given = vars(self)
     if name in _MADE and given.pop(_LATER, False):
         before = dict(given)
@@ -38,7 +38,7 @@ def _first_use(self: Any, name: str) -> Any:
 
 @contextmanager
 def idle() -> Iterator[None]:
-    """Passes made in here are set up when they need it, also afterwards."""
+    """Passes made in the body are initialized when they first need it, also after the body."""
     _ExportPassBase.__getattr__ = _first_use
     _ExportPassBase.__init__ = _postpone
     try:

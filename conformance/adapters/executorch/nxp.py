@@ -1,7 +1,7 @@
-"""ExecuTorch's partitioner for eIQ Neutron, asked for tags: against neutron@1.4, in releases before 1.4 neutron@1.3.
+"""ExecuTorch's partitioner for eIQ Neutron, at level `tags`: against neutron@1.4, for releases before 1.4 neutron@1.3.
 
-It imports NXP's SDK, which is not published, and asks it what a target is. Here a module stands in for that query and
-nothing else of the SDK; a certificate says so, and is one of tags. The vendor's edge passes do not run before.
+It imports NXP's SDK, which is not published, for the parameters of a target. Here a module stands in for that query and
+for nothing else of the SDK; the certificate says so, and its level is `tags`. The vendor's edge passes are not run.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from npu_assay.partitioners.exir.backend import Backend
 SDK = "eiq_neutron_sdk"
 TARGET = "imxrt700"
 UNIT = {"subsystem": False, "numUnits": 1, "numPipes": 8, "numMacs": 8, "hwVersion": 2}
-"""What the SDK says of i.MX RT700: a Neutron-C of the third version, 8 MACs in 8 pipes (parameters of the tables)."""
+"""The SDK's parameters of i.MX RT700, as in the tables: a Neutron-C of the third version, 8 MACs in 8 pipes."""
 STOOD_IN = f"stood in for: a module of npu-assay answers what the target {TARGET} is, nothing converts models"
 FOURTH = (1, 4)
 
 
 def _stand_in() -> ModuleType:
-    """The part of the SDK that says what a target is. Releases differ in where a target keeps that."""
+    """The part of the SDK that gives the parameters of a target; releases differ in the attributes that hold them."""
     target = SimpleNamespace(name=TARGET, npu=SimpleNamespace(**UNIT), **UNIT)
     sdk: Any = ModuleType(SDK)
     sdk.neutron_converter = SimpleNamespace(getNeutronTarget=lambda name: target)
@@ -49,9 +49,10 @@ def partitioner(**options: Any) -> Any:
 
 
 class _AsInTheirFlow:
-    """Gives the output node what it returns as `val`, as programs of `to_edge` have it and this partitioner reads it.
+    """Sets the metadata `val` of the output node, as programs of `to_edge` have it and this partitioner reads it.
 
-    It seeds torch's random numbers with 42, to see whether operators do anything (docs/reports): that is undone.
+    The partitioner seeds torch's random numbers with 42, to see whether operators do anything (docs/reports); the state
+    is restored.
     """
 
     def __init__(self, theirs: Any) -> None:

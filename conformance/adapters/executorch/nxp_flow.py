@@ -1,7 +1,7 @@
 """NXP's documented steps: NeutronQuantizer, NXP's edge passes, `to_edge_transform_and_lower` with NeutronPartitioner.
 
-Where NXP's SDK is not there, NXP's converter in Python writes what the SDK would be given, and that is the end: nothing
-converts it further, and nothing runs it.
+Without NXP's SDK, the flow ends after NXP's converter in Python, which writes the SDK's input: nothing converts that
+further or runs it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ with quiet():
 
 
 class _Converter:
-    """In the place of the manager of the SDK's converter."""
+    """Stands in for the manager of the SDK's converter."""
 
     def __init__(self, *_: Any) -> None: ...
 
@@ -39,7 +39,7 @@ class _Converter:
 
 
 def _unconverted() -> AbstractContextManager[Any]:
-    """NXP's compiler ends where it would call the SDK."""
+    """Let NXP's compiler end where it would call the SDK."""
     return mock.patch.multiple(
         nxp_backend,
         NeutronConverterManager=_Converter,

@@ -1,4 +1,4 @@
-"""Warnings that are not for those who run a backend."""
+"""Hides warnings that users of a backend can do nothing about."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """ExecuTorch uses parts of itself, of torch and of Python that are deprecated."""
+    """Hide warnings that ExecuTorch uses deprecated parts of itself, of torch and of Python."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield

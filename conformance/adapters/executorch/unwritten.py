@@ -1,7 +1,7 @@
-"""Graph modules that write their Python only when somebody calls them or asks for it.
+"""Delays the code generation of graph modules until they are called or their code is read.
 
-Each of ExecuTorch's passes makes new graph modules, and torch.fx writes and compiles Python for each. Nobody runs it:
-passes, verifiers and the emitter walk the graph. What is computed stays the same, only later or never.
+Each of ExecuTorch's passes makes new graph modules, and torch.fx generates and compiles Python for each, which is never
+run: passes, verifiers and the emitter walk the graph. The results stay the same.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _first_call(self: fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
 
 
 def _first_look(self: fx.GraphModule, name: str) -> Any:
-    """`__getattr__` of a class whose module is unwritten: torch asks for what is not there."""
+    """`__getattr__` of a class without generated code: generate it when one of its attributes is read."""
     if name in WRITTEN:
         _recompile(self)
         if name in vars(self):
@@ -33,7 +33,7 @@ def _first_look(self: fx.GraphModule, name: str) -> Any:
 
 
 def _postpone(self: fx.GraphModule) -> None:
-    """In the place of `recompile`: forget what was written."""
+    """In place of `recompile`: discard the generated code."""
     own: Any = type(self)
     for name in WRITTEN:
         vars(self).pop(name, None)
@@ -43,7 +43,7 @@ def _postpone(self: fx.GraphModule) -> None:
 
 @contextmanager
 def unwritten() -> Iterator[None]:
-    """Graph modules made or changed in here write their code when it is needed, also afterwards."""
+    """Graph modules made or changed in the body generate code when it is needed, also after the body."""
     before = fx.GraphModule.recompile
     fx.GraphModule.recompile = _postpone  # type: ignore[method-assign, assignment]
     try:

@@ -1,6 +1,6 @@
-"""ExecuTorch's Vulkan backend: VulkanPartitioner and VulkanBackend, which writes the GPU's graph without one.
+"""ExecuTorch's Vulkan backend: VulkanPartitioner and VulkanBackend, which compiles without a GPU.
 
-Nothing runs it here, so a certificate is one of the level `compiles` at most.
+Nothing runs the blobs here, so the highest level of a certificate is `compiles`.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ def compiled(program: ExportedProgram, specs: list[Any]) -> bytes:
 
 @cache
 def _patterns_once() -> None:
-    """The graphs that are fused are exported once: ExecuTorch exports them for every program, from random numbers."""
+    """Export the patterns to fuse once: ExecuTorch exports them for every program, and draws random numbers."""
     for entry in fusable_patterns.values():
         if entry.get_graphs_fn is not None:
             entry.get_graphs_fn = cache(entry.get_graphs_fn)
 
 
 def _warm_up() -> None:
-    """Tag and compile something. The first time, ExecuTorch imports more of itself and draws random numbers."""
+    """Tag and compile a program: the first time, ExecuTorch imports further modules and draws random numbers."""
     graph = fx.Graph()
     graph.output((call(graph, "aten.abs.default", (graph.placeholder("x"),)),))
     program = edge_program(graph, inputs={"x": torch.zeros(1)})

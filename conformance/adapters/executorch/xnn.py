@@ -1,7 +1,7 @@
 """ExecuTorch's XNNPACK delegate: XnnpackPartitioner, XnnpackBackend and the real runtime.
 
-A delegate's blob here is the whole program around it that ExecuTorch writes: the delegate alone does not say the
-types of its results, and keeps its weights beside it.
+A delegate's blob here is the `.pte` program that ExecuTorch writes around it: the delegate alone does not hold the
+dtypes of its results, nor its weights.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ def partitioner(**options: Any) -> Any:
 
 
 def compiled(program: ExportedProgram, specs: list[Any]) -> bytes:
-    """The `.pte` file of a program that does nothing but call the delegate."""
+    """The `.pte` file of a program that only calls the delegate."""
     result = XnnpackBackend.preprocess(XnnpackBackend.copy_exported_program_for_preprocess(program, specs), specs)
     module = LoweredBackendModule(program, BACKEND_ID, result.processed_bytes, specs, result.data_store_output)
     return bytes(module.buffer(memory_planning=_at_traced_sizes))
 
 
 def _at_traced_sizes(module: fx.GraphModule) -> Any:
-    """Plans the memory of the program around a delegate; sizes that are open are those of the case's own inputs."""
+    """Plan the memory of the program around a delegate, with the sizes of the case's inputs for dynamic shapes."""
     HintBasedSymShapeEvalPass()(module)
     return MemoryPlanningPass()(module)
 
@@ -70,28 +70,28 @@ def _runtime() -> Any:
 
 
 def execute(program: bytes, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """The outputs of the method forward of a `.pte` file, on the real runtime in this process."""
+    """The outputs of the method forward of a `.pte` file, on ExecuTorch's runtime in this process."""
     loaded = _runtime().load_program(program)
     return [x.clone().contiguous() for x in loaded.load_method("forward").execute(list(inputs))]
 
 
 class ExecutorchRuntime:
-    """The real runtime, in a child process."""
+    """ExecuTorch's runtime, in a child process."""
 
     def __init__(self) -> None:
         self.machine = Machine(f"{__name__}:execute")
 
     def load(self, processed_bytes: bytes, compile_specs: Sequence[CompileSpec] = ()) -> bytes:
-        """The file itself: the child process loads it for every run."""
+        """The file's bytes: the child process loads them for every run."""
         return processed_bytes
 
     def execute(self, handle: bytes, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """The outputs. Raises MachineError when the runtime refuses the file or dies of it."""
+        """The outputs. Raises MachineError if the runtime refuses the file, or if its process dies."""
         return self.machine.run(handle, inputs)
 
 
 def _warm_up() -> None:
-    """Compile something. The first time, ExecuTorch imports more of itself and draws random numbers."""
+    """Compile a program: the first time, ExecuTorch imports further modules and draws random numbers."""
     graph = fx.Graph()
     graph.output((call(graph, "aten.abs.default", (graph.placeholder("x"),)),))
     program = edge_program(graph, inputs={"x": torch.zeros(1)})

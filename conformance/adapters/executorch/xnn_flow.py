@@ -26,12 +26,12 @@ SETTINGS = {
     "static_int8_per_channel": {"is_per_channel": True},
     "dynamic_int8": {"is_per_channel": True, "is_dynamic": True},
 }
-"""Number types, and the quantizer's arguments for them."""
+"""The quantizer's arguments by precision."""
 
 
 @dataclass(frozen=True)
 class XnnpackFlow:
-    """What the page on the XNNPACK backend prints, step by step."""
+    """The steps on the documentation page of the XNNPACK backend."""
 
     backend: Backend
     strict: ClassVar[bool] = False

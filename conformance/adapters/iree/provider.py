@@ -1,4 +1,4 @@
-"""IREE's CPU target: what it needs besides what all engines share."""
+"""IREE's CPU target: the part that is not common to all engines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ENTRY = "case"
 
 @kept
 def _function(blob: bytes) -> Any:
-    """The compiled model's entry. Raises RuntimeError for one that does not compile; what is printed says why."""
+    """The compiled model's entry function. Raises RuntimeError if it does not compile; what IREE prints says why."""
     import iree.runtime as runtime
 
     context = runtime.SystemContext(config=runtime.Config(DRIVER))

@@ -1,7 +1,7 @@
 """LiteRT, where it is installed.
 
 litert:reference   the built-in reference kernels on a case's whole model in TFLite (`interchange.tflite_form`).
-litert:xnnpack     the interpreter as users make it: the XNNPACK delegate, and optimized kernels for what it leaves.
+litert:xnnpack     the interpreter with its defaults: the XNNPACK delegate, and optimized kernels for all else.
 
 Accepted means that the model has an int8 form in TFLite and that LiteRT plans its memory.
 """

@@ -1,4 +1,4 @@
-"""LiteRT's kernels: what they need besides what all engines share."""
+"""LiteRT's kernels: the part that is not common to all engines."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def reference(blob: bytes, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]
 
 
 def xnnpack(blob: bytes, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """The same of an interpreter as users make it: XNNPACK, and optimized kernels for what it leaves."""
+    """As `reference`, by an interpreter with its defaults: XNNPACK, and optimized kernels for all other operators."""
     return _run(_interpreter(blob, "AUTO"), inputs)
 
 

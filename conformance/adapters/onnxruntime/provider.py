@@ -1,4 +1,4 @@
-"""The CPU provider of ONNX Runtime: what it needs besides what all engines share."""
+"""The CPU provider of ONNX Runtime: the part that is not common to all engines."""
 
 from __future__ import annotations
 

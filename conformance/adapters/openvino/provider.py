@@ -1,4 +1,4 @@
-"""The CPU plugin of OpenVINO: what it needs besides what all engines share."""
+"""The CPU plugin of OpenVINO: the part that is not common to all engines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from npu_assay.conformance.adapters.engine import Engine, kept, onnx_bytes
 
 DEVICE = "CPU"
 CONFIG = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1, "NUM_STREAMS": 1}
-"""float32, as the model says: left to itself the plugin computes in bfloat16 where the processor has it."""
+"""Computes in float32, as the model says: by default the plugin uses bfloat16 if the processor has it."""
 
 
 @kept

@@ -45,7 +45,7 @@ def _grouped(argument: Argument, graph: Graph, groups: int | str) -> Graph | Non
 
 
 def _counted(argument: Argument, at: tuple[object, ...], graph: Graph, told: Sequence[int]) -> Iterator[Knob]:
-    """How long a list of tensors is, or of dimensions that are no order of all of them."""
+    """How long a list of tensors is, or of dimensions that are not an order of all of them."""
     name, rank = f"{argument.name}_count", len(next(operands(graph)).shape)
     if all(isinstance(item, Ref) for item in at):
         counts = tuple(n for n in near(len(at), told, 1, 4) if n <= MOST_TENSORS)
@@ -72,7 +72,7 @@ def _tensors(argument: Argument, graph: Graph, count: int) -> Graph | None:
 
 
 def _dimensions(argument: Argument, rank: int, graph: Graph, count: int) -> Graph:
-    """The first of them, or the others from the last on behind them, counted from the end they are counted from."""
+    """The first of them, or the others from the last on after them, counted from the end they are counted from."""
     listed = argument.get(graph)
     back = rank if any(dim < 0 for dim in listed) else 0
     others = [dim - back for dim in reversed(range(rank)) if dim - back not in listed and dim not in listed]

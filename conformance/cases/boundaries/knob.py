@@ -60,7 +60,7 @@ def with_subject(graph: Graph, changed: Step) -> Graph:
 
 
 def operands(graph: Graph) -> Iterator[Value]:
-    """The values that the subject takes, in order; of a step in front of it those that it takes."""
+    """The values that the subject takes, in order; of a step before it those that it takes."""
     named = {value.name: value for value in graph.values}
     steps = {step.name: step for step in graph.steps}
     waiting = list(references(subject(graph).args))

@@ -1,4 +1,4 @@
-"""Knobs of scales and codes, of operands that are numbers, of arguments left out, and of what stands behind.
+"""Knobs of scales and codes, of operands that are numbers, of arguments left out, and of what stands after.
 
 The search for cases of the shipped tables turns them as well as those of `knobs`: the suite's own codes ask about them.
 """

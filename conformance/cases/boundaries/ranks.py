@@ -95,7 +95,7 @@ def _order_of(argument: Any, rank: int) -> Any:
 
 
 def directions(graph: Graph) -> Iterator[Knob]:
-    """How many directions windows move in: the sizes behind batch and channels, and the lists with one number each."""
+    """How many directions windows move in: the sizes after batch and channels, and the lists with one number each."""
     first = next(operands(graph), None)
     rank = 0 if first is None else len(first.shape)
     lists = [item for item in subject(graph).args if isinstance(item, tuple) and len(item) == rank - 2]

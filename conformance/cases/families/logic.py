@@ -34,7 +34,7 @@ EXTREMES = (2147483647.0, -2147483648.0, 0.0, -1.0, 1.0, 1431655765.0)
 
 @dataclass(frozen=True)
 class Bits:
-    """An operator on plain numbers; dtypes: those that it takes, the usual one first; args: behind the operands."""
+    """An operator on plain numbers; dtypes: those that it takes, the usual one first; args: after the operands."""
 
     op: str
     dtypes: tuple[str, ...]
@@ -106,7 +106,7 @@ def integer_any_cases(row: Bits, precision: str, limits: Limits) -> list[CaseDra
 
 
 def integer_comparison_cases(op: str, precision: str, limits: Limits) -> list[CaseDraft]:
-    """Of two tensors: of codes on the smaller scale, or of integers."""
+    """Cases of two tensors: of codes on the smaller scale, or of integers."""
     binary = IntegerBinary(op, None, plain=True)
     drafts = integer_binary(binary, precision, limits)
     if precision == INTEGERS:
@@ -120,7 +120,7 @@ def integer_comparison_cases(op: str, precision: str, limits: Limits) -> list[Ca
 
 
 def integer_comparison_with_number_cases(op: str, precision: str, limits: Limits) -> list[CaseDraft]:
-    """Of a tensor and a number."""
+    """Cases of a tensor and a number."""
 
     def at(shape: tuple[int, ...]) -> Call:
         if precision == INTEGERS:

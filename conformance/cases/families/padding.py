@@ -55,7 +55,7 @@ def static_pad_cases(precision: str, limits: Limits) -> list[CaseDraft]:
 
 
 def _pad_dims(image: Shape) -> list[CaseDraft]:
-    """Alone the dimensions are batch, height, width, channel; behind a convolution batch, channel, height, width."""
+    """Alone the dimensions are batch, height, width, channel; after a convolution batch, channel, height, width."""
     code = "channel_and_batch_padding"
     fits = ((0, 0, 1, 1), (0, 0, 1, 0), (0, 0, 0, 2), (0, 0, 0, 0, 1, 0), (0, 0, 0, 0, 0, 3), (0, 0, 1, 2, 3, 4))
     batch = ((0, 0, 0, 0, 0, 0, 1, 0), (0, 0, 0, 0, 0, 0, 0, 1), (0, 0, 1, 1, 1, 1, 1, 1))

@@ -226,7 +226,7 @@ CODES = 255  # the largest distance from a zero point of -128
 
 @dataclass(frozen=True)
 class Reduction:
-    """A row; args: what stands behind `x`; scalar: those for a tensor without dimensions; more: other arguments."""
+    """A row; args: what stands after `x`; scalar: those for a tensor without dimensions; more: other arguments."""
 
     op: str
     args: tuple[Any, ...]

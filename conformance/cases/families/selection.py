@@ -78,7 +78,7 @@ def integer_embedding_cases(precision: str, limits: Limits) -> list[CaseDraft]:
 
 
 def integer_gather_cases(precision: str, limits: Limits) -> list[CaseDraft]:
-    """aten.gather.default: along the dimension behind the batch."""
+    """aten.gather.default: along the dimension after the batch."""
     op = "aten.gather.default"
     u = call(op, (2, 5, 3), 1, I, more=(indices("i", (2, 4, 3), 5),))
     flat = call(op, (2, 5), 1, I, more=(indices("i", (2, 3), 5),))

@@ -85,7 +85,7 @@ def _ranks(rank: int, m: int, y: Quant) -> list[CaseDraft]:
 
 
 def _dims(make: Make, m: int) -> list[CaseDraft]:
-    """The last dimension without a layout, dimension 1 behind a convolution."""
+    """The last dimension without a layout, dimension 1 after a convolution."""
     code = "channel_dim"
     fits: Sequence[tuple[Shape, int]] = (((5, m), -1), ((5, m), 1), ((3, 5, m), 2), ((1, 3, 5, m), 3))
     beyond: Sequence[tuple[Shape, int]] = (

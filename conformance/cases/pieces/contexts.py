@@ -123,7 +123,7 @@ def channels_last(u: Call, prefix: Prefix = bare) -> Graph | None:
 
 
 def in_the_other_layout(graph: Graph, x: Value) -> Graph | None:
-    """The graph with channels that lie next to each other in its operand; None where that is no image."""
+    """The graph with channels that lie next to each other in its operand; None where that is not an image."""
     if len(x.shape) != 4 or x.constant or x.dynamic:
         return None
     images = (ChannelsLast(**vars(v)) if v.name == x.name else v for v in graph.values)
@@ -163,7 +163,7 @@ def float_neighbors(u: Call) -> tuple[tuple[str, Graph], ...]:
 
 
 def behind_convolution(u: Call, channels: Iterable[int] = (8, 5, 1), size: tuple[int, ...] = (4, 6)) -> list[CaseDraft]:
-    """Elementwise behind a convolution, where values are channels-first: any channel count."""
+    """Elementwise after a convolution, where values are channels-first: any channel count."""
     return [
         placed(f"behind_conv_channels_{count}", u.with_x(shape=(1, count, *size)), channels_first) for count in channels
     ]
@@ -209,7 +209,7 @@ def floats_around(subject: Subject, precision: str, limits: Limits) -> Iterator[
 
 
 def float_contexts(u: Call, precision: str) -> Iterator[CaseDraft]:
-    """Where a call stands: next to others, behind layers of its number type and of another."""
+    """Where a call stands: next to others, after layers of its number type and of another."""
     yield placed("two_consumers", u, bare, then_two)
     yield placed("behind_linear", behind_linear(u, precision))
     yield from mixed(u, precision)

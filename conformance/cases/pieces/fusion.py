@@ -21,7 +21,7 @@ UNFUSABLE: Sequence[tuple[str, str, Quant]] = (("sigmoid", SIGMOID, PROBABILITY)
 
 
 def followed(u: Call, op: str, y: Quant, through: tuple[int, ...] | None = None) -> Graph:
-    """An activation behind `u`, whose quantization is the only one behind it unless `u` has its own.
+    """An activation after `u`, whose quantization is the only one after it unless `u` has its own.
 
     through: the shape of a reshape in between.
     """
@@ -33,7 +33,7 @@ def followed(u: Call, op: str, y: Quant, through: tuple[int, ...] | None = None)
 
 
 def before_activations(u: Call, shape: tuple[int, ...], kind: str = "") -> list[CaseDraft]:
-    """A product whose result has this shape, in front of activations. `kind` ends the cases' names."""
+    """A product whose result has this shape, before activations. `kind` ends the cases' names."""
     bare, flat = replace(u, y=None), (prod(shape),)
     return [
         limit(FUSED, f"before_relu{kind}", followed(bare, RELU, UP_TO_6)),
@@ -44,7 +44,7 @@ def before_activations(u: Call, shape: tuple[int, ...], kind: str = "") -> list[
 
 
 def after_products(u: Call) -> list[CaseDraft]:
-    """An activation of an image or a matrix, behind products with and without quantization of their own."""
+    """An activation of an image or a matrix, after products with and without quantization of their own."""
     image = u.with_x(shape=(1, 5, 4, 6))
     matrix = u.with_x(shape=(3, 5))
     flat = u.with_x(shape=(120,))
@@ -63,7 +63,7 @@ Before = tuple[tuple[Value, ...], tuple[Step, ...], Ref]
 
 
 def without_quant(graph: Graph) -> Graph:
-    """The same model without quantization in front of the subject."""
+    """The same model without quantization before the subject."""
     steps = tuple(step if step.name == SUBJECT else replace(step, quant=None) for step in graph.steps)
     return replace(graph, steps=steps)
 

@@ -55,7 +55,7 @@ def behind_conv(u: Call, precision: str) -> Graph:
 
 
 POINTWISE = ((1, 1), (0, 0), (1, 1), False, (0, 0), 1)
-"""The arguments of a convolution behind its operands."""
+"""The arguments of a convolution after its operands."""
 
 
 def _behind(u: Call, precision: str, shape: Shape, weights: Shape, op: str, *rest: object) -> Graph:

@@ -100,7 +100,7 @@ def per_op_mode(subject: Subject, precision: str, limits: Limits) -> Iterator[Ca
 
 
 def between_two_abs(u: Call) -> Graph:
-    """An abs in front of the operator and one behind it."""
+    """An abs before the operator and one after it."""
     before = Step("before", "aten.abs.default", (X,), (), u.x.quant)
     after = Step("after", "aten.abs.default", (Ref(SUBJECT),), (), u.y)
     return Graph(u.values, (before, step(u, Ref("before")), after), (Ref("after"),))

@@ -152,7 +152,7 @@ def parameters(subject: Subject, precision: str) -> Iterator[CaseDraft]:
 
 
 def with_codes(u: Call, q: Quant) -> Call:
-    """The call with this quantization of every operand that has one and is no constant, and of the first."""
+    """The call with this quantization of every operand that has one and is not a constant, and of the first."""
     first, *rest = u.values
     others = tuple(v if v.constant or v.quant is None else replace(v, quant=q) for v in rest)
     return replace(u, values=(replace(first, quant=q), *others))
@@ -183,7 +183,7 @@ def requantized_codes(u: Call, x: Quant, y: Quant, precision: str) -> Call:
 
 
 def rescaled(subject: Subject, precision: str) -> Iterator[CaseDraft]:
-    """Other parameters behind the operator than in front of it: finer, coarser, shifted."""
+    """Other parameters after the operator than before it: finer, coarser, shifted."""
     u = subject.call(precision)
     for name, y in RESCALED:
         yield valued(f"scale_{name}", subject.model(requantized_codes(u, Q, y, precision)))

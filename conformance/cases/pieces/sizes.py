@@ -103,7 +103,7 @@ CHANNELS = "channels_multiple_of"
 
 
 def _opened(u: Call, axes: tuple[int, ...]) -> Call:
-    """The call with open sizes of `x`, and of the operands of its shape."""
+    """The call with dynamic sizes of `x`, and of the operands of its shape."""
     wide_open = opened(u, axes).values
     same = u.x.shape
     return replace(u, values=tuple(o if v.shape == same else v for v, o in zip(u.values, wide_open, strict=True)))

@@ -233,14 +233,14 @@ def per_channel(precision: str) -> bool:
 
 
 def activations(u: Call, **changes: Any) -> Call:
-    """The same call with changes in every operand that is no constant."""
+    """The same call with changes in every operand that is not a constant."""
     return replace(u, values=tuple(v if v.constant else replace(v, **changes) for v in u.values))
 
 
 def opened(u: Call, axes: tuple[int, ...]) -> Call:
-    """The same call with the sizes of some axes left open, of every operand that is no constant and has them.
+    """The same call with the sizes of some axes left open, of every operand that is not a constant and has them.
 
-    An open size is at least 2 here: torch.export takes a size of 1 for a known one.
+    A dynamic size is at least 2 here: torch.export takes a size of 1 for a known one.
     """
     return replace(u, values=tuple(value if value.constant else _opened(value, axes) for value in u.values))
 

@@ -1,6 +1,6 @@
-"""Batch norms behind products: folded into the product's weights where it alone feeds them, and nowhere else.
+"""Batch norms after products: folded into the product's weights where it alone feeds them, and nowhere else.
 
-Every row of a convolution or a matrix product has them, in each of its number types: behind codes the norm is computed
+Every row of a convolution or a matrix product has them, in each of its number types: after codes the norm is computed
 between a dequantize and a quantize node. What is promised is the product; the norm may go anywhere.
 """
 
@@ -26,7 +26,7 @@ VARIANCES = (0.5, 2.25, 1.0, 4.0, 0.25, 1.75, 3.0, 0.75)
 
 
 def batch_norms(drafts: Sequence[CaseDraft]) -> Iterator[CaseDraft]:
-    """Batch norms behind a row's plain product, and behind those of its products that have groups."""
+    """Batch norms after a row's plain product, and after those of its products that have groups."""
     plain = next((draft.graph for draft in drafts if _is_plain(draft)), None)
     if plain is None or len(plain.steps) != 1 or channels(plain) is None:
         return

@@ -20,7 +20,7 @@ TOTAL = quant(0.2, 2)
 
 
 def _moved(op: str, *args: Any, **kwargs: Any) -> At:
-    """`args` behind the dimension."""
+    """`args` after the dimension."""
     return lambda shape, dim: call(op, shape, dim, *args, fill=RAMP, **kwargs)
 
 
@@ -90,7 +90,7 @@ def swept(row: str, precision: str, limits: Limits) -> Iterator[CaseDraft]:
 
 
 def _each(at: At, one_more: bool = False) -> Iterator[CaseDraft]:
-    """one_more: whether there is a dimension behind the last."""
+    """one_more: whether there is a dimension after the last."""
     for rank in RANKS:
         shape = SIZES[:rank]
         for dim in range(-rank - one_more, rank + one_more):

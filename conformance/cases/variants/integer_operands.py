@@ -25,7 +25,7 @@ def both_sides(name: str, at: At, bits: int) -> Iterator[CaseDraft]:
 
 
 def _pair(op: str, precision: str, left: float, right: float | None, after: float) -> Call:
-    """Of two tensors with these scales, or of one with itself."""
+    """Cases of two tensors with these scales, or of one with itself."""
     x, y = activation("x", IMAGE, quant(left)), activation("y", IMAGE, quant(left if right is None else right))
     pair = Call(op, (x, y), (X, Ref("y")), quant(after))
     once = Call(op, (x,), (X, X), quant(after))

@@ -86,7 +86,7 @@ def drafted(precision: str, variant: str, graph: Graph) -> CaseDraft:
 
 
 def convolutions(precision: str, limits: Limits) -> Iterator[CaseDraft]:
-    """Of one, two and three dimensions, in groups, with and without bias."""
+    """Windows of one, two and three dimensions, in groups, with and without bias."""
     for index, w in windows(precision):
         inputs, outputs, groups = GROUPS[index % len(GROUPS)]
         shape, bias = (1 if index % 2 else 2, inputs, *w.size), index % 3 != 2
@@ -100,7 +100,7 @@ def convolutions(precision: str, limits: Limits) -> Iterator[CaseDraft]:
 
 
 def lines(precision: str) -> Iterator[CaseDraft]:
-    """Of one dimension."""
+    """Windows of one dimension."""
     for index in range(6 if precision == INT8 else 2):
         w, (inputs, outputs, groups) = Window.number(index), GROUPS[index % len(GROUPS)]
         settings = ((pair[1],) for pair in (w.kernel, w.stride, w.padding, w.dilation))
@@ -112,7 +112,7 @@ def lines(precision: str) -> Iterator[CaseDraft]:
 
 
 def volumes(precision: str, limits: Limits) -> Iterator[CaseDraft]:
-    """Of three dimensions; where kernels must be flat, of planes, which may be more than one step apart."""
+    """Windows of three dimensions; where kernels must be flat, of planes, which may be more than one step apart."""
     flat = "kernel_depth" in limits
     for index in range(6 if precision == INT8 else 2):
         w, (inputs, outputs, groups) = Window.number(index), GROUPS[index % 2]
@@ -126,7 +126,7 @@ def volumes(precision: str, limits: Limits) -> Iterator[CaseDraft]:
 
 
 def transposed(precision: str, limits: Limits) -> Iterator[CaseDraft]:
-    """Strides, and what is added behind, of both axes; Ethos-U55 steps by 1x1 or 2x2."""
+    """Strides, and what is added after, of both axes; Ethos-U55 steps by 1x1 or 2x2."""
     steps = ((1, 1), (2, 2)) if "transposed_stride" in limits else ((2, 3), (3, 2), (1, 3), (3, 1), (1, 2))
     channels = ((3, 5, 1), (4, 6, 2), (2, 7, 1))
     for index in range(10 if precision == INT8 else 3):

@@ -15,7 +15,7 @@ BEFORE = "before_and_returned"
 
 
 def operand_returned(precision: str, first: bool, drafts: Sequence[CaseDraft]) -> Iterator[CaseDraft]:
-    """The plain case behind an abs whose result the model returns, too."""
+    """The plain case after an abs whose result the model returns, too."""
     if not (first or precision in PRECISIONS):
         return
     for draft in drafts:

@@ -1,7 +1,7 @@
 """NaN, infinities, zeros of both signs and numbers below the normal range, as values of every row that can have them.
 
 Rows of floats get them as inputs and as constants, each kind in a case of its own; rows of codes get infinite and
-tiny real numbers in front of their quantize node, which saturates. Operators that compute element by element take
+tiny real numbers before their quantize node, which saturates. Operators that compute element by element take
 them all, or all pairs of them; of others a few elements are special, so that most sums and windows have none.
 """
 
@@ -167,7 +167,7 @@ def _sparse(value: Value, kind: Kind, shift: int) -> tuple[float, ...]:
 
 
 def _saturating(plain: Graph) -> Iterator[CaseDraft]:
-    """Real numbers in front of quantize nodes: infinite, beyond every range, below the normal one."""
+    """Real numbers before quantize nodes: infinite, beyond every range, below the normal one."""
     if _op(plain) in PART_OF_THE_REALS:
         return
     x = next((v for v in plain.values if not v.constant), None)

@@ -215,7 +215,7 @@ def with_new_ranks(first: bool, drafts: Sequence[CaseDraft]) -> list[CaseDraft]:
 
 
 def _rank(draft: CaseDraft) -> int:
-    """Of a draft about a rank inside the limit, that rank; else 0."""
+    """The rank of a draft about a rank inside the limit; else 0."""
     inner = draft.constraint in RANKS and draft.side == "accept"
     found = RANK.fullmatch(draft.variant) if inner else None
     return 0 if found is None else int(found[1])

@@ -114,7 +114,7 @@ def convolutions(axes: int, precision: str, limits: Limits) -> Iterator[CaseDraf
 def _convolution(
     axes: int, precision: str, names: tuple[str, ...], arguments: dict[str, Any], transposed: bool = False
 ) -> CaseDraft:
-    """Of 1-D ones, what the 2-D one has along its height (tall) or width (wide)."""
+    """1-D windows: those that the 2-D one has along its height (tall) or width (wide)."""
     if axes == 1:
         axis = 0 if names[-1] == "tall" else 1
         arguments = {key: value[axis] if isinstance(value, tuple) else value for key, value in arguments.items()}

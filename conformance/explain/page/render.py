@@ -15,7 +15,7 @@ from npu_assay.conformance.explain.record import Explained, Explanation, Operato
 from npu_assay.conformance.explain.summary import MODEL, Module, added, module_tree, short, summary_rows
 
 COLOURS = 6
-"""Of backends, in explain.css; more backends have them again."""
+"""The colors of backends in explain.css; further backends get them again."""
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 """Nothing is loaded, and nothing is sent: the browser sees to it."""
 

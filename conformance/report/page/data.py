@@ -17,11 +17,11 @@ from npu_assay.conformance.report.page.programs import Numbered, Programs
 CASE = "CASE"
 """Stands for the id in a command: a word that a shell leaves alone."""
 DIGITS = 12
-"""Of a digest: enough to compare two by eye."""
+"""Digits of a digest: enough to compare two by eye."""
 UNKNOWN = -1
 NUMBER, HOLE, FEW = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?!\w)"), "#", 3
 ORDER = ("fail", "undecided", "waived", "unspecified", "pass")
-"""Of the statuses, as they are listed."""
+"""The order in which statuses are listed."""
 
 
 def page_data(report: Report, since: Mapping[str, str]) -> dict[str, Any]:

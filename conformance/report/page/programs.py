@@ -68,7 +68,7 @@ class Programs:
 
 
 def shape_text(value: Value) -> str:
-    """The shape, "scalar" for none; sizes that the program leaves open have a star behind them."""
+    """The shape, "scalar" for none; dynamic sizes have a star after them."""
     sizes = [f"{size}*" if axis in value.dynamic else str(size) for axis, size in enumerate(value.shape)]
     return " x ".join(sizes) or "scalar"
 

@@ -15,7 +15,7 @@ SHOWN = 6
 
 @dataclass(frozen=True)
 class Count:
-    """Of one operator, precision or constraint: cases that fail or are undecided and not waived, and all cases."""
+    """Counts of one operator, precision or constraint: cases that fail or are undecided, not waived, and all cases."""
 
     name: str
     failing: int

@@ -38,7 +38,7 @@ operator = Operator(
     shapes=((8,), (5, 2), (2, 3, 10)),
     spellings=(("rows", behind(2)),),
 )
-"""Of an input of a given shape, along the last dimension; and along the rows. Their sizes must be even."""
+"""Cases of an input of a given shape, along the last dimension and along the rows; their sizes must be even."""
 
 
 def gates(application: Any) -> int | None:

@@ -115,8 +115,8 @@ def window_starts(size: tuple[int, int, int], kernel: Pair, stride: Pair, dilati
 def window_rows(kernel: Pair, stride: Pair, dilation: Pair) -> Callable[[Tensor], Tensor]:
     """A function that copies the windows of a contiguous [N, H, W, C] into rows [N * OH * OW, KH * KW * C].
 
-    Cells that follow each other, a kernel's row without dilation, are copied as one run. Where the runs
-    start depends on the input's shape alone, and is kept.
+    Adjacent cells, a kernel's row without dilation, are copied as one run. The starts of the runs depend only on the
+    input's shape, and are kept.
     """
     run = kernel[1] if dilation[1] == 1 else 1
 

@@ -17,7 +17,7 @@ Shape = tuple[int, ...]
 
 
 class Buffers:
-    """Memory of one program: what no kernel needs after it has returned is shared by all of them."""
+    """Memory of one program: all kernels share the memory that they need only while they run."""
 
     def __init__(self) -> None:
         self._shared: dict[tuple[str, torch.dtype], Tensor] = {}

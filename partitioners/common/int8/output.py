@@ -69,7 +69,7 @@ def _float_stage(parameters: Sequence[tuple[int, int]], zero_point: int, lo: int
     10 + 31 + k <= 53 bits hold it exactly. Above that the product's rounding is monotone, and the
     result stays past the limits.
 
-    Where negative results saturate (lo >= zero_point, as behind a fused relu), the sign does not matter.
+    Where negative results saturate (lo >= zero_point, as after a fused relu), the sign does not matter.
     """
     ratio = _column([math.ldexp(m, e - 31) for m, e in parameters])
     offset = _column([math.ldexp(1.0, e - 1) + zero_point + 0.5 for _, e in parameters])

@@ -30,9 +30,9 @@ from npu_assay.reference.affine import Affine
 def avg_pool2d(kernel: Pair, stride: Pair, x: Affine, padding: Padding = NO_PADDING) -> Kernel:
     """The mean of the codes inside the image, ties away from zero; input and output share `x`.
 
-    Padded cells are not counted. To count them pad with the zero point before.
+    Padded cells are not counted. To count them, pad with the zero point before.
 
-    With n cells the sums are at most 129 * n, nudge included, and exact. A quotient that is no integer is
+    With n cells the sums are at most 129 * n, nudge included, and exact. A quotient that is not an integer is
     at least 1 / n from one, which is more than its rounding error as 129 * n fits the significand.
     """
     cells = kernel[0] * kernel[1]

@@ -174,7 +174,7 @@ def transpose_conv2d(
 
 
 def _transposed_bound(weights: Tensor, bias: Tensor | None, x: Affine) -> int:
-    """No output adds up more than all products of its filter, and the bias."""
+    """The largest magnitude of an output: that of all products of its filter, and the bias."""
     sums = weights.to(torch.int64).abs().sum(dim=(1, 2, 3)) * largest_input(x)
     return int((sums if bias is None else sums + bias.to(torch.int64).abs()).max())
 

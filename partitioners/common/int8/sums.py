@@ -1,7 +1,7 @@
 """Sums of products of int8 codes as int32, by the processor's own instructions for them.
 
 torch's int8 matrix product reads a quarter of the bytes that float32 does. Processors without such instructions
-add pairs of products in 16 bits, saturated; so it is tried once, on codes that would saturate, before it is used.
+add pairs of products in 16 bits, saturated; so it is tested once, on codes that would saturate, before it is used.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def has_int8_product() -> bool:
 
 
 def _exact(rows: int, depth: int, columns: int) -> bool:
-    """Products of the extreme codes, with signs that alternate along the terms or do not."""
+    """Whether products of the extreme codes are exact, both with alternating and with equal signs."""
     sign = torch.tensor([1, -1]).repeat(depth)[:depth]
     for a, b in ((-128, -128), (-128, 127), (127, 127)):
         for signs in (torch.ones_like(sign), sign):
@@ -40,7 +40,7 @@ def _exact(rows: int, depth: int, columns: int) -> bool:
 
 
 def transposed(rows: Tensor) -> Tensor:
-    """[O, I] as [I, O]: the layout that is fastest for few rows. A single term's strides must not look like both."""
+    """[O, I] as [I, O] in the layout that is fastest for few rows. A single term's strides must not look like both."""
     return rows.reshape(1, -1).clone() if rows.shape[1] == 1 else rows.contiguous().t()
 
 

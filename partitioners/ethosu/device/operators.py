@@ -27,9 +27,9 @@ Work = Callable[[Shape, Shape, Shape, Mapping[str, Any]], int]
 class Row:
     """What the device knows about one TOSA operator.
 
-    prepare: checks it and makes its kernel. span: the numbers that exact results can be; None where only the type
-    says. work: its multiplications; of a pool, numbers in its windows. accumulates: a RESCALE takes its sums as they
-    are.
+    prepare: checks it and makes its kernel. span: the range of exact results; None if only the type
+    limits it. work: its number of multiplications; of a pool, the numbers in its windows. accumulates: whether a
+    RESCALE takes its sums without conversion.
     """
 
     prepare: Callable[[Site], Step]
@@ -121,9 +121,9 @@ def of_result(site: Site) -> Span:
 
 
 def prepare(site: Site, rescaled: Site | None = None) -> Step:
-    """Make the kernel of an operator, of a product also together with the RESCALE that alone takes its result.
+    """Make the kernel of an operator; that of a product may be fused with the RESCALE that is the only reader.
 
-    Raises DeviceError for what the device does not have.
+    Raises DeviceError for an operator that the device does not have.
     """
     step = machine.prepare(RULES, site.code, site)
     product = step.product

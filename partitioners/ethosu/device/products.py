@@ -17,7 +17,7 @@ Maker = Callable[[Tensor, Tensor, Place | None], Product]
 
 
 def bits(site: Site) -> int:
-    """Of the accumulators, without their sign."""
+    """The bits of the accumulators, without their sign."""
     return 31 if site.y.dtype == "INT32" else 47
 
 

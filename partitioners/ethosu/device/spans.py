@@ -1,4 +1,4 @@
-"""What numbers a tensor can hold, whatever the inputs: kernels leave out checks and passes that it makes needless.
+"""The numbers that a tensor can hold for any inputs, so that kernels can leave out needless checks and passes.
 
 A span is the least and the largest number. Spans are bounds, found once when a graph is loaded.
 """
@@ -20,7 +20,7 @@ _TYPES: Final[Mapping[str, Span]] = {
 
 
 def of_tensor(tensor: TTensor) -> Span:
-    """Of a constant its numbers', else the type's."""
+    """The span of a constant's numbers; for other tensors, that of the type."""
     if tensor.data is None or tensor.dtype == "BOOL":
         return _TYPES[tensor.dtype]
     return int(tensor.data.min()), int(tensor.data.max())
@@ -36,19 +36,19 @@ def _ends(numbers: Sequence[int]) -> Span:
 
 
 def total(site: Site) -> Span:
-    """Of ADD's exact sum."""
+    """The span of ADD's exact sum."""
     (a, b), (c, d) = site.spans[:2]
     return a + c, b + d
 
 
 def difference(site: Site) -> Span:
-    """Of SUB's exact difference."""
+    """The span of SUB's exact difference."""
     (a, b), (c, d) = site.spans[:2]
     return a - d, b - c
 
 
 def summed(site: Site) -> Span:
-    """Of REDUCE_SUM's exact sum."""
+    """The span of REDUCE_SUM's exact sum."""
     (low, high), count = site.spans[0], site.x.shape[site.attribute("axis")]
     return low * count, high * count
 

@@ -53,12 +53,12 @@ def _affine(x: Codes) -> Affine:
 
 
 def _magnitudes(weights: Tensor, axis: int) -> Tensor:
-    """Those of weights of at most 32 bits added up along an axis, int64; in float64, which is exact and faster."""
+    """Sums of magnitudes of weights of at most 32 bits along an axis: int64, by float64, which is exact and faster."""
     return weights.double().abs_().sum(axis).to(torch.int64)
 
 
 def _bound(magnitudes: Tensor, bias: Tensor, x: Codes) -> int:
-    """Of the accumulators. magnitudes: those of the weights added up, per output channel."""
+    """The largest magnitude of the accumulators. magnitudes: those of the weights, added up per output channel."""
     return int((magnitudes * x.reach + bias.to(torch.int64).abs()).max())
 
 

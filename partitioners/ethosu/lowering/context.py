@@ -67,9 +67,9 @@ class Context(Values[Value]):
         return self.requantised(source, quant, node).seen_as(None)
 
     def requantised(self, value: Value, quant: QParams, node: fx.Node) -> Value:
-        """A value with other parameters: itself when they mean the same, else behind a RESCALE.
+        """A value with another quantization: itself if codes mean the same, else after a RESCALE.
 
-        A constant is rescaled when compiling, in the same arithmetic: what is constant must not change a number.
+        A constant is rescaled by the compiler in the arithmetic of the device, so the numbers are the same.
         """
         found = value.quant
         if not isinstance(found, QParams):

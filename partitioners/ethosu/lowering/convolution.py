@@ -90,9 +90,9 @@ def weights_of(operation: Operation, value: Value, axis: int) -> Weights:
 
 
 def bias_codes(operation: Operation, source: object, steps: Sequence[float], outputs: int) -> Array:
-    """The bias in steps of input scale * weight scale; zeros when there is none. int64 [outputs].
+    """The bias as codes of scale input scale * weight scale; zeros if there is none. int64 [outputs].
 
-    Codes in other steps, and numbers, are rounded to these.
+    Codes of another scale, and real numbers, are rounded to these.
     """
     if source is None:
         return np.zeros(outputs, np.int64)
@@ -232,7 +232,7 @@ def _transposed(operation: Operation, x: Value, weight: Value, quant: QParams) -
 
 
 def _cropped(operation: Operation) -> tuple[int, ...]:
-    """What is added (or, negative, cut off) before and behind the full result along both axes."""
+    """What is added (or, negative, cut off) before and after the full result along both axes."""
     padding, added = (spread(operation.arguments[name], 2) for name in ("padding", "output_padding"))
     return tuple(amount for p, a in zip(padding, added, strict=True) for amount in (-p, a - p))
 

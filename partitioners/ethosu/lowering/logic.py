@@ -1,4 +1,4 @@
-"""Comparisons, booleans and bits: results that are no numbers."""
+"""Comparisons, booleans and bits: results that are not numbers."""
 
 from __future__ import annotations
 
@@ -148,8 +148,8 @@ def shift_left(operation: Operation) -> Value:
 def shift_right(operation: Operation) -> Value:
     """aten.bitwise_right_shift, aten.__rshift__ -> ARITHMETIC_RIGHT_SHIFT.
 
-    The U55 only shifts with rounding, halves up. There half of the last kept bit is taken off before; numbers
-    so small that this would overflow are first raised to one that gives the same result.
+    The U55 only shifts with rounding, halves up. There half of the last kept bit is subtracted before;
+    numbers so small that this would overflow are first replaced by one that gives the same result.
     """
     values = _all_operands(operation)
     operation.require(is_plain(values), "operands", "quantized numbers", "integers")

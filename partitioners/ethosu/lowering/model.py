@@ -39,7 +39,7 @@ class ModelBuilder:
         self._reshaped: dict[str, str] = {}
 
     def tensor(self, name: str, shape: Sequence[int], dtype: str, data: Array | None = None) -> str:
-        """Add a tensor and return its name; a name in use gets a number behind it."""
+        """Add a tensor and return its name; a name in use gets a number after it."""
         unique = self._unique(name)
         self.tensors[unique] = TTensor(unique, tuple(shape), dtype, data)
         return unique
@@ -119,7 +119,7 @@ class ModelBuilder:
         return self.emit("SLICE", [tensor, self.sizes(start), self.sizes(size)], name, size, self.dtype(tensor))
 
     def concat(self, tensors: Sequence[str], axis: int, name: str) -> str:
-        """Tensors one behind the other; more than a CONCAT takes by several."""
+        """Tensors one after the other; more than a CONCAT takes by several."""
         if len(tensors) == 1:
             return tensors[0]
         if len(tensors) > MOST_JOINED:
@@ -131,7 +131,7 @@ class ModelBuilder:
         return self.emit("CONCAT", tensors, name, shape, self.dtype(tensors[0]), {"axis": axis})
 
     def pad(self, tensor: str, amounts: Sequence[tuple[int, int]], number: int, name: str) -> str:
-        """A tensor with `number` before and behind each axis."""
+        """A tensor with `number` before and after each axis."""
         if not any(before or behind for before, behind in amounts):
             return tensor
         dtype = self.dtype(tensor)
@@ -158,7 +158,7 @@ class ModelBuilder:
     ) -> str:
         """(tensor - zero_in) * ratio + zero_out, rounded half up and saturated; a ratio each for the last axis, or one.
 
-        Raises ValueError for a ratio that no multiplier stands for. Constants are rescaled here.
+        Raises ValueError for a ratio without a multiplier. Constants are rescaled here.
         """
         source = self.dtype(tensor)
         width = 16 if source == "INT48" else 32

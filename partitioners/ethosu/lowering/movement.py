@@ -230,7 +230,7 @@ def as_strided(operation: Operation) -> Value:
 
 
 def unfold(operation: Operation) -> Value:
-    """aten.unfold_copy: windows of a dimension, one behind the other (SLICE, CONCAT), moved to the end."""
+    """aten.unfold_copy: windows of a dimension, one after the other (SLICE, CONCAT), moved to the end."""
     x, bound = operation.first, operation.arguments
     axis, size, step = operation.axis(bound["dimension"], x.rank), bound["size"], bound["step"]
     tensor, count = operation.tensor(x, identity(x.rank)), operation.shape[axis]
@@ -281,7 +281,7 @@ def _bordered(operation: Operation, tensor: str, axis: int, mode: str, amounts: 
 
 
 def padded(operation: Operation, flat: Sequence[int], number: float) -> Value:
-    """Padding in torch's spelling: the last dimension's (before, behind) first."""
+    """Padding in torch's spelling: the last dimension's (before, after) first."""
     x = operation.first
     operation.require(x.dtype != FLOAT, "operand", "numbers that are not quantized", "codes or integers")
     quant, layout, amounts = quant_of(x, operation), x.home, [(0, 0)] * x.rank

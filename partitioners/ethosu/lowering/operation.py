@@ -60,7 +60,7 @@ class Operation:
     def y(self) -> QParams:
         """The quantization of the result. Raises CompileError when it has none."""
         if self.quant is None:
-            raise refusal(self.node, "result", "numbers without a quantize behind them", "a quantized result")
+            raise refusal(self.node, "result", "numbers without a quantize after them", "a quantized result")
         return self.quant
 
     def require(self, holds: bool, what: str, found: object, expected: object) -> None:

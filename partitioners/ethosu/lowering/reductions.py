@@ -45,7 +45,7 @@ def sum_(operation: Operation) -> Value:
 
 
 def mean(operation: Operation) -> Value:
-    """aten.mean -> REDUCE_SUM, and the division within the one RESCALE behind it."""
+    """aten.mean -> REDUCE_SUM, and the division within the one RESCALE after it."""
     x = operation.first
     return _total(operation, int(np.prod([x.shape[dim] for dim in reduced_dims(operation.node)])))
 

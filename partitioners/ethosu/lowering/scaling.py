@@ -1,4 +1,4 @@
-"""Numbers known when compiling: constants behind RESCALE, and codes of reals as torch quantizes them."""
+"""Numbers known when compiling: constants after RESCALE, and codes of reals as torch quantizes them."""
 
 from __future__ import annotations
 

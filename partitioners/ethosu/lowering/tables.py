@@ -41,7 +41,7 @@ def _number(operation: Operation) -> torch.Tensor:
 
 
 def tabulated(operation: Operation, args: Any, kwargs: Any) -> Value:
-    """The node's function with these arguments behind the first."""
+    """The node's function with these arguments after the first."""
     x, y = operation.first, operation.y
     quant = operation.quant_of(x)
     operation.require(x.shape == operation.shape, "result's shape", operation.shape, x.shape)
@@ -70,7 +70,7 @@ def _look_up(operation: Operation, tensor: str, entries: Array) -> str:
 
 
 def entries_of_wide(quant: QParams, y: QParams, function: Callable[[torch.Tensor], torch.Tensor]) -> Array:
-    """A function of reals from codes to codes of `y`: 513 entries, for every 128th code and one behind the last."""
+    """A function of reals from codes to codes of `y`: 513 entries, for every 128th code and one after the last."""
     codes = torch.linspace(quant.qmin, quant.qmax + 1, 513, dtype=torch.int32).clamp(quant.qmin, quant.qmax) & ~127
     numbers = dequantised(codes.to(torch.int16), replace(quant, qmin=-(2**15)))
     if quant.qmax == 2**15 - 1:

@@ -36,9 +36,9 @@ def fitted(
     stride: Sequence[int],
     before: Sequence[int],
 ) -> tuple[str, tuple[int, ...]]:
-    """A channels-last tensor whose padded size is exactly what the windows cover, and its (before, behind) pads.
+    """A channels-last tensor whose padded size is exactly what the windows cover, and its (before, after) pads.
 
-    The device takes no window apart from the last one: what lies behind it is cut off.
+    The device requires that the last window ends at the padded size, so the elements after it are sliced off.
     """
     pads: list[int] = []
     for axis, (count, size, step, front) in enumerate(zip(outputs, kernel, stride, before, strict=True), start=1):

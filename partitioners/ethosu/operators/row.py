@@ -39,10 +39,10 @@ class Annotation(Enum):
 
 
 class Kept(Flag):
-    """When an operator stays whole on the way to the edge dialect."""
+    """When an operator is not decomposed on the way to the edge dialect."""
 
     NEVER = 0
-    """It is asked for, as 1.5.1 does, and taken apart all the same."""
+    """It is requested, as 1.5.1 does, and decomposed all the same."""
     QUANTIZED = auto()
     """Between dequantize and quantize nodes."""
     INTEGER = auto()
@@ -52,16 +52,16 @@ class Kept(Flag):
 
 @dataclass(frozen=True)
 class Row(Traits):
-    """One operator, by its name in the edge dialect, or in exported programs where it does not get further.
+    """One operator, by its name in the edge dialect, or in exported programs if it does not reach that.
 
-    rules: the NPU's limits on one node, in order; None for an operator that it does not have. first: those without
-    which the others cannot be asked. on_u55: whether Ethos-U55 and Ethos-U65 have it. scalings: what it has to
-    rescale. lower: writes it to the graph.
-    annotation: what the quantizer does with it, and with `others`, which are spellings of it in exported programs.
-    rewrite: replaces it before it is observed; where there is no annotation, whether or not it is quantized.
-    is_harmless: torch counts it as impure, and nobody misses it when its result is not read. domain: the largest
-    operand in 8 and in 16 bits. kept: when it stays whole on the way to the edge dialect; None where that is
-    not asked for, as for Ethos-U55 without kept_on_u55. vanishes: whether a compiled node leaves nothing behind.
+    rules: the NPU's limits on one node, in order; None for an operator that it does not have. first: rules that must
+    hold before the others can be checked. on_u55: whether Ethos-U55 and Ethos-U65 have it. scalings: the values that it
+    rescales. lower: writes it to the graph.
+    annotation: what the quantizer does with it, and with `others`, its other names in exported programs.
+    rewrite: replaces it before it is observed; without an annotation, whether or not it is quantized.
+    is_harmless: whether it can be removed if its result is not read, although torch counts it as impure. domain: the
+    largest operand in 8 and in 16 bits. kept: when it is not decomposed on the way to the edge dialect; None if that is
+    not requested, as for Ethos-U55 without kept_on_u55. vanishes: whether it compiles to nothing.
     The kernels of the device are rows of the TOSA operators that `lower` writes, see `device/operators.py`.
     """
 

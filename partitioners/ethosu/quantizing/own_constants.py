@@ -12,10 +12,10 @@ from npu_assay.partitioners.exir.constants_clamped import stored_tensor
 
 
 def own_constants(model: GraphModule) -> None:
-    """Give every reader of a constant of real numbers a constant of its own, which shares the numbers.
+    """Give every reader of a float constant a constant of its own, which shares the numbers.
 
-    A bias of two products on inputs of different scales has different codes in each. torchao stores the codes of the
-    first and leaves the second without.
+    A bias of two linear operators whose inputs have different scales has different codes in each. torchao stores only
+    the codes of the first.
     """
     taken = set[object]()
     for node in list(model.graph.nodes):

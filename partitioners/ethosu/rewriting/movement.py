@@ -1,4 +1,4 @@
-"""Shapes: operators that the edge dialect would take apart behind the observers, and whose pieces need their own."""
+"""Shapes: operators that the edge dialect would decompose after observers are placed; their parts need them, too."""
 
 from __future__ import annotations
 

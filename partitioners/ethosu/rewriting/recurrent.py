@@ -24,7 +24,7 @@ MIN_WEIGHTS = 2
 
 @dataclass(frozen=True)
 class Weights:
-    """Of one layer in one direction."""
+    """The weights of one layer in one direction."""
 
     input: fx.Node
     hidden: fx.Node

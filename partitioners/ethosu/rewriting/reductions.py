@@ -109,7 +109,7 @@ def batch_norm(
     eps: float,
     cudnn_enabled: bool = True,
 ) -> fx.Node | None:
-    """With recorded statistics; behind a product torchao has folded the norm already."""
+    """With recorded statistics; after a product torchao has folded the norm already."""
     if training or running_mean is None or running_var is None:
         return None
     sizes = [1] * len(shape(input))

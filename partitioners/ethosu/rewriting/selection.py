@@ -16,7 +16,7 @@ EXTREMES = {aten.max.dim: aten.amax.default, aten.min.dim: aten.amin.default}
 
 
 def on_u85(rewrite: Rewrite) -> Rewrite:
-    """The same for Ethos-U85; Ethos-U55 has neither the operator nor its pieces."""
+    """The rewriting for Ethos-U85; Ethos-U55 has neither the operator nor its parts."""
 
     @wraps(rewrite)
     def judged(w: Writer, *args: Any, **kwargs: Any) -> fx.Node | list[fx.Node] | None:
@@ -91,7 +91,7 @@ def slice_scatter(
 
 
 def _spliced(w: Writer, input: fx.Node, part: fx.Node, dim: int, first: int, last: int) -> fx.Node:
-    """What is before, the part, and what is behind."""
+    """What is before, the part, and what is after."""
     size = shape(input)[dim]
     before = [w.call(aten.slice_copy.Tensor, input, dim, 0, first)] if first else []
     behind = [w.call(aten.slice_copy.Tensor, input, dim, last, size)] if last < size else []

@@ -28,7 +28,7 @@ def _fixed(sizes: Sequence[Any]) -> list[Any]:
 
 @dataclass
 class Writer:
-    """Appends operators in front of `node`. is_u55: for Ethos-U55 or Ethos-U65. made: what it has written so far."""
+    """Appends operators before `node`. is_u55: for Ethos-U55 or Ethos-U65. made: what it has written so far."""
 
     model: fx.GraphModule
     node: fx.Node

@@ -63,7 +63,7 @@ def is_named(node: fx.Node, *names: str) -> bool:
 
 
 def dtype_of(node: fx.Node) -> torch.dtype | None:
-    """Type of the node's (first) result; None when it is no tensor."""
+    """Type of the node's (first) result; None when it is not a tensor."""
     found = value(node)
     return None if found is None else found.dtype
 
@@ -272,12 +272,12 @@ def _is_quantised_constant(node: fx.Node, context: Context) -> bool:
 
 
 def is_fusing(node: fx.Node, context: Context) -> bool:
-    """Whether an activation behind the node may become part of it."""
+    """Whether an activation after the node may become part of it."""
     return context.traits(node).is_weighted and len(node.users) == 1
 
 
 def is_fused(node: fx.Node, context: Context) -> bool:
-    """Whether the node is an activation from 0 to the largest code, in front of one per-tensor quantize."""
+    """Whether the node is an activation from 0 to the largest code, before one per-tensor quantize."""
     user = next(iter(node.users), None)
     alone = user is not None and len(node.users) == 1 and is_named(user, QUANTIZE_PER_TENSOR)
     if not alone or not context.traits(node).is_activation:
@@ -357,7 +357,7 @@ def integer_operands(node: fx.Node, context: Context) -> str | None:
 
 
 def code_type(node: fx.Node | None) -> torch.dtype | None:
-    """The integers behind a value: its own type, or that of the dequantize or the first quantize next to it."""
+    """The integers of a value: its own type, or that of the dequantize or the first quantize next to it."""
     found = None if node is None else dtype_of(node)
     if node is None or not (found is None or found.is_floating_point):
         return found

@@ -21,7 +21,7 @@ MAX_SIDE = 8192
 
 
 def dilation(node: fx.Node) -> tuple[int, int]:
-    """Of max pools; 1 for average pools."""
+    """The dilation of max pools; 1 for average pools."""
     return (pair(argument(node, 4, "dilation")) or (1, 1)) if "max_pool" in target_name(node.target) else (1, 1)
 
 

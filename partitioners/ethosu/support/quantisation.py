@@ -101,7 +101,7 @@ CONVERSION = (conversion_dtype, conversion_params, conversion_per_tensor)
 
 
 def neighbours(node: fx.Node) -> Iterator[fx.Node]:
-    """The dequantize nodes before an operator and the quantize nodes behind it."""
+    """The dequantize nodes before an operator and the quantize nodes after it."""
     yield from filter(is_dequantize, node.all_input_nodes)
     yield from filter(is_quantize, readers(node))
 

@@ -120,7 +120,7 @@ def weighted(node: fx.Node, context: Context) -> Iterator[Scaling]:
 
 
 def _end(node: fx.Node) -> fx.Node:
-    """The operator whose result is quantized: the product, or the activation behind it."""
+    """The operator whose result is quantized: the product, or the activation after it."""
     user = next(iter(node.users), node)
     return user if len(node.users) == 1 and not is_quantize(user) else node
 
@@ -135,7 +135,7 @@ def matrices(node: fx.Node, context: Context) -> Iterator[Scaling]:
 
 
 def converted(node: fx.Node, context: Context) -> Iterator[Scaling]:
-    """A dequantize node right in front of a quantize node."""
+    """A dequantize node right before a quantize node."""
     source = node.all_input_nodes[0]
     before, after = qparams(source), qparams(node)
     if is_quantize(node) and is_dequantize(source) and before is not None and after is not None:
@@ -143,7 +143,7 @@ def converted(node: fx.Node, context: Context) -> Iterator[Scaling]:
 
 
 def moved(node: fx.Node, context: Context) -> Iterator[Scaling]:
-    """Codes that are the same before and behind the operator, but for their parameters."""
+    """Codes that are the same before and after the operator, but for their parameters."""
     for after in result_params(node):
         for before in operand_params(node, context):
             yield Scaling(before.scale / after.scale, span(before))

@@ -43,7 +43,7 @@ class Context:
         return isinstance(node, fx.Node) and is_constant(node, self.constants)
 
     def data(self, node: object) -> torch.Tensor | None:
-        """The tensor behind a constant placeholder; None when it is not one or its data is not known."""
+        """The tensor of a constant placeholder; None when it is not one or its data is not known."""
         return self.constants.get(node.name) if isinstance(node, fx.Node) else None
 
 

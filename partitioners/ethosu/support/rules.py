@@ -60,8 +60,8 @@ def all_rules() -> tuple[Rule, ...]:
 def node_rejections(node: fx.Node, context: Context) -> tuple[Rejection, ...]:
     """Every reason why `node` alone cannot be delegated; empty when it can.
 
-    An operand whose shape is not known, or empty, or a scalar's where an axis is meant, leaves nothing else to judge
-    than what holds for every operator.
+    If an operand's shape is unknown or empty, or a scalar's where an axis is needed, only the rules of every operator
+    are checked.
     """
     name = target_name(node.target)
     if name in CONTROL_FLOW:

@@ -12,7 +12,7 @@ from npu_assay.partitioners.exir.qdq import is_dequantize, is_qdq, qparams
 
 
 def is_never_negative(node: fx.Node, context: Context) -> bool:
-    """Whether the operators in front of a node rule negative numbers out; False when they do not say."""
+    """Whether the operators before a node rule negative numbers out; False when they do not say."""
     return _judged(node, context, {})
 
 
@@ -40,6 +40,6 @@ def _is_constant_unsigned(node: fx.Node, context: Context) -> bool:
 
 
 def _source(node: fx.Node, position: int) -> fx.Node | None:
-    """An operand; in front of its dequantize node, of which every user has its own."""
+    """An operand; before its dequantize node, of which every user has its own."""
     found = operand(node, position)
     return found.all_input_nodes[0] if found is not None and is_dequantize(found) else found

@@ -44,11 +44,11 @@ def table_slope(node: fx.Node, context: Context) -> str | None:
     worst = int(slopes.abs().argmax())
     found = int(slopes[worst])
     fits = -MAX_SLOPE - 1 <= found <= MAX_SLOPE
-    return None if fits else f"{abs(found)} behind code {(first + worst) * 128 - 2**15}"
+    return None if fits else f"{abs(found)} after code {(first + worst) * 128 - 2**15}"
 
 
 def _arguments(node: fx.Node, context: Context) -> tuple[Any, ...] | None:
-    """What stands behind the operand; None when it is not known."""
+    """The source of the operand; None when it is not known."""
     if not is_named(node, "aten.pow.Tensor_Tensor"):
         return tuple(node.args[1:])
     second = operand(node, 1)

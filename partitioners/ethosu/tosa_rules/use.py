@@ -46,7 +46,7 @@ class Use:
 
     @property
     def tensors(self) -> list[TTensor]:
-        """The operands that are no SHAPE constants."""
+        """The operands that are not SHAPE constants."""
         return [each for each in self.operands if isinstance(each, TTensor)]
 
     @property

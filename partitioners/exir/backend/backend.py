@@ -1,4 +1,4 @@
-"""What a backend is: what a vendor hands to the suite, and the records they exchange."""
+"""The `Backend` that a vendor gives to the suite, and its parts."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ class Runtime(Protocol):
 
 
 class NoRuntime:
-    """The runtime of a backend that has none: its blobs can be made and looked at, and not be run."""
+    """The runtime of a backend without one: its programs can be compiled but not run."""
 
     def load(self, processed_bytes: bytes, compile_specs: Sequence[CompileSpec]) -> Any:
         """Raises BackendError."""
-        raise BackendError("nothing runs this", found="a backend without a runtime", expected="one", where="load")
+        raise BackendError("missing runtime", found="none", expected="a backend with a runtime", where="load")
 
     def execute(self, handle: Any, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Raises BackendError."""
-        raise BackendError("nothing runs this", found="a backend without a runtime", expected="one", where="execute")
+        raise BackendError("missing runtime", found="none", expected="a backend with a runtime", where="execute")
 
 
 @runtime_checkable
@@ -46,12 +46,12 @@ class NamedDataRuntime(Protocol):
     def load_named(
         self, processed_bytes: bytes, compile_specs: Sequence[CompileSpec], named_data: Mapping[str, bytes]
     ) -> Any:
-        """As `Runtime.load`; `named_data` has what the program stores beside its blobs."""
+        """As `Runtime.load`; `named_data` has the program's named data, which it stores apart from blobs."""
 
 
 @dataclass(frozen=True)
 class Rejection:
-    """Why a partitioner left a node out: a stable code, what it found, and a sentence."""
+    """Why a partitioner rejects a node: the constraint's id (`code`), what it found, and the constraint in words."""
 
     node: str
     target: str
@@ -70,9 +70,9 @@ class ConstantPass(ABC):
 
 @dataclass(frozen=True)
 class BlobCheck:
-    """A tool besides the suite that can refuse a compiled blob, such as the vendor's own compiler.
+    """A further tool that can refuse a compiled blob, such as the vendor's own compiler.
 
-    distribution: what must be installed for it. refusal: why it does not take a blob, or "" when it does.
+    distribution: the package that it needs. refusal: returns why it refuses a blob, or "" if it accepts it.
     """
 
     distribution: str
@@ -94,10 +94,10 @@ class Backend:
     the suite checks the reasons as well.
     `passes` are the edge passes that the vendor's flow runs before partitioning; they must keep
     the program's meaning and copy `node.meta` to the nodes that replace a node.
-    `quantizer` makes its quantizer for PT2E, `dynamic_quantizer` one that leaves activations to run time.
-    `distributions` are the installed packages that it stands on; a certificate states their versions.
-    `stands_in` says what is not the vendor's own, in a sentence by the name of what it stands in for; a certificate
-    states it beside the versions.
+    `quantizer` makes its quantizer for PT2E, `dynamic_quantizer` one for dynamic quantization.
+    `distributions` are the installed packages that it uses; a certificate states their versions.
+    `stands_in` maps the name of a part that is not the vendor's own to a sentence about what replaces it; a
+    certificate states it with the versions.
     `blob_checks` are tools, by name, that a run can ask for (`assay certify --with-NAME`).
     `blob_operators` names the operators in a compiled blob, in their order, for `assay inspect`.
     `processes` is how many child processes it may keep from case to case, such as a simulator that it talks to;

@@ -18,7 +18,7 @@ from npu_assay.partitioners.exir.lowering import lower_parts, lower_whole
 __all__ = ["LoweredBackendModule", "to_backend"]
 
 _FIRST = ("args", "backend_id", "edge_program", "graph_module")
-"""What the first argument is called, in one form or another."""
+"""The names of the first argument in the three forms."""
 
 _FORMS = "(backend_id: str, edge_program, compile_specs), (edge_program, partitioner) or (graph_module, partitioner)"
 
@@ -32,7 +32,7 @@ def to_backend(*args: Any, **keywords: Any) -> Any:
     returns a new program that calls the delegates;
     `to_backend(graph_module, partitioner) -> GraphModule` does the same with the graph module of an edge program.
 
-    What is given stays as it is. A partitioner is an instance, or a class that can be called without arguments. All
+    The arguments are not changed. A partitioner is an instance, or a class that can be called without arguments. All
     forms take `details`, a mapping from backend id to compiler class, for backends that are not found by their class
     name. `to_backend.register` adds a form. Raises ExirError for anything else.
     """
@@ -46,7 +46,7 @@ def to_backend(*args: Any, **keywords: Any) -> Any:
 
 
 def _first(args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """The argument that decides the form, and the other keywords with the names that the forms have."""
+    """The first argument, which decides the form, and the other keywords under their names in the forms."""
     if "edge_graph_module" in keywords and "edge_program" not in keywords:
         keywords["edge_program"] = keywords.pop("edge_graph_module")
     if args:

@@ -28,7 +28,7 @@ def enforcedmethod(func: Method) -> Method:
 
 
 def unimplemented(cls: type) -> list[str]:
-    """The names of the methods that the class would have to implement, and does not."""
+    """The names of the enforced methods that the class does not implement."""
     return sorted(getattr(cls, "__abstractmethods__", ()))
 
 
@@ -36,7 +36,8 @@ def unimplemented(cls: type) -> list[str]:
 class PreprocessResult:
     """What a backend's compiler returns: the blob its runtime loads, and optional debug data.
 
-    data_store_output: data that a program file stores beside the blob, by name; equal data of all methods once.
+    data_store_output: data that a program file stores beside the blob, by name; equal data of several methods are
+    stored once.
     """
 
     processed_bytes: bytes = b""
@@ -71,14 +72,12 @@ class BackendDetails(ABC):
 
 
 class NoCompiler(BackendDetails):
-    """The compiler of a backend that has none: its partitioner can be asked, and nothing be compiled."""
+    """The compiler of a backend without one: its partitioner can tag programs, but nothing can be compiled."""
 
     @staticmethod
     def preprocess(edge_program: ExportedProgram, compile_specs: list[CompileSpec]) -> PreprocessResult:
         """Raises BackendError."""
-        raise BackendError(
-            "nothing compiles this", found="a backend without a compiler", expected="one", where="preprocess"
-        )
+        raise BackendError("missing compiler", found="none", expected="a backend with a compiler", where="preprocess")
 
 
 def compilers() -> list[type[BackendDetails]]:

@@ -1,4 +1,4 @@
-"""What configures a backend's compiler: a list of key-value pairs."""
+"""The configuration of a backend's compiler: a list of key-value pairs."""
 
 from __future__ import annotations
 

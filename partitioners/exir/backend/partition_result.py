@@ -14,7 +14,7 @@ DELEGATION_TAG = "delegation_tag"
 
 
 class DelegationSpec(NamedTuple):
-    """Which backend compiles a partition, and with what."""
+    """Which backend compiles a partition, and with which compile specs."""
 
     backend_id: str
     compile_specs: list[CompileSpec]

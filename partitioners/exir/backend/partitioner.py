@@ -16,7 +16,7 @@ __all__ = ["DELEGATION_TAG", "DelegationSpec", "PartitionResult", "Partitioner"]
 
 
 class Partitioner(ABC):
-    """Decides which nodes of an edge program go to a backend, and which of them together.
+    """Decides which nodes of an edge program go to a backend, and which of them form one delegate.
 
     Subclasses implement `partition`; without it they cannot be instantiated.
     """
@@ -57,9 +57,9 @@ class Partitioner(ABC):
     def ops_to_not_decompose(
         self, ep: ExportedProgram
     ) -> tuple[list[torch._ops.OpOverload], Callable[[torch.fx.Node], bool] | None]:
-        """Operators to keep whole on the way to the edge dialect, and an optional filter over their nodes."""
+        """Operators that are not decomposed on the way to the edge dialect, and an optional filter of their nodes."""
         return ([], None)
 
     def transform_for_pre_decomposition(self, exported_program: ExportedProgram) -> ExportedProgram:
-        """The program as the partitioner wants it before operators are taken apart: the same one, unless overridden."""
+        """The program to decompose, which a partitioner may rewrite before: the same one, unless overridden."""
         return exported_program

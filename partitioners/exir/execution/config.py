@@ -35,7 +35,7 @@ class ExecutorchBackendConfig:
 
     passes: run on every method's edge graph first, as `EdgeProgramManager.transform` does. memory_planning_pass: for
     every method, or by method name (the default for those not named). remove_view_copy: let views share memory
-    instead of copying. extract_delegate_segments: put blobs behind the program, aligned, instead of into it. The
+    instead of copying. extract_delegate_segments: put blobs after the program, aligned, instead of into it. The
     alignments are in bytes; None is 16. emit_mutable_buffer_names: name the buffers that a method writes.
     emit_stacktrace: say of every instruction which lines of the model it comes from.
     """
@@ -102,7 +102,7 @@ def check_memory_planning(planning: object, where: str) -> None:
     _check_type(planning.delegate_padding, int, "a number of bytes", f"{where}.delegate_padding")
     if planning.delegate_padding < 0:
         found = str(planning.delegate_padding)
-        raise ExirError("less than no padding", found=found, expected="0 or more", where=f"{where}.delegate_padding")
+        raise ExirError("negative padding", found=found, expected="at least 0", where=f"{where}.delegate_padding")
 
 
 def _check_type(value: object, kind: type | tuple[type, ...], expected: str, where: str) -> None:
@@ -113,4 +113,4 @@ def _check_type(value: object, kind: type | tuple[type, ...], expected: str, whe
 def check_alignment(value: object, where: str) -> None:
     """Refuse anything but a positive power of two."""
     if not isinstance(value, int) or value <= 0 or value & (value - 1):
-        raise ExirError("alignment that is none", found=repr(value), expected="a positive power of two", where=where)
+        raise ExirError("invalid alignment", found=repr(value), expected="a positive power of two", where=where)

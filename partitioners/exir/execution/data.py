@@ -64,7 +64,7 @@ def merge(named: dict[str, Buffer], more: Mapping[str, Buffer]) -> None:
     """Add data by name. Raises ExirError for a name that has other data already."""
     for key, data in more.items():
         if key in named and named[key] != data:
-            raise ExirError("data of one name that differ", found=key, expected="one content", where="named data")
+            raise ExirError("different data of one name", found=key, expected="equal data", where="named data")
         named[key] = data
 
 

@@ -288,7 +288,7 @@ class Emitter:
         lowered: Any = operator.attrgetter(str(source.target))(module)
         if not is_lowered_module(lowered):
             raise EdgeError(
-                "delegate that is none",
+                "invalid delegate",
                 found=type(lowered).__name__,
                 expected="a LoweredBackendModule",
                 where=node.name,
@@ -308,7 +308,7 @@ class Emitter:
         return outputs
 
     def _cond(self, node: fx.Node, module: fx.GraphModule) -> list[int]:
-        """Jump over the first body or the second; both write the same results."""
+        """Emit both bodies and the jumps over them; both write the same results."""
         condition, *bodies, operands = node.args
         results = [
             self._tensor(v, _result(node, i)) if isinstance(v, torch.Tensor) else self._number(v)
@@ -326,7 +326,7 @@ class Emitter:
         return results
 
     def _hole(self) -> int:
-        """Room for a jump whose destination is not known yet."""
+        """Append a placeholder for a jump whose destination is not known yet; returns its index."""
         self.instructions.append(JumpFalseCall(0, 0))
         self._trace()
         return len(self.instructions) - 1
@@ -344,7 +344,7 @@ class Emitter:
             self._move(value, result)
 
     def _move(self, value: Any, result: int) -> None:
-        """Bring the value of a body to where the result of its cond is expected."""
+        """Move the result of a body to the result of its cond."""
         source = self.table.node(value) if isinstance(value, fx.Node) else self.table.constant(value)
         if source == result:
             return

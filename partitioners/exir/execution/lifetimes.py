@@ -26,7 +26,7 @@ ARENA = 1
 
 @dataclass
 class Storage:
-    """Which tensors need memory, and which show another's.
+    """Which tensors have memory of their own, and which are views of another's.
 
     kinds: by value index, for those with memory of their own. names: for the report. bases: of views, by value index.
     shown: views that no instruction makes, so that they need their base's allocation.
@@ -42,7 +42,7 @@ class Storage:
         self.kinds[index], self.names[index] = kind, name
 
     def root(self, index: int) -> int:
-        """The tensor whose memory another shows, or itself."""
+        """The tensor whose memory a view has; the tensor itself if it is not a view."""
         while index in self.bases:
             index = self.bases[index]
         return index

@@ -13,7 +13,7 @@ from torch._ops import OpOverload
 from npu_assay.partitioners.exir.ops import EdgeOp, edge_op
 
 TENSOR_OPTIONS = frozenset({"dtype", "layout", "device", "pin_memory"})
-"""Parameters that say what a result is like, which an out variant sees from the memory it gets."""
+"""Parameters that describe a result, which an out variant takes from the memory that it gets."""
 
 # Torch has out variants of its own operators only. ExecuTorch's kernel library has these of others, named so.
 QUANTIZED_OUTS: dict[str, tuple[str, tuple[str, ...]]] = {

@@ -14,7 +14,7 @@ ALIGNMENT = 16
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Memory that somebody needs: `size` bytes while instructions `first` to `last`, both included, run."""
+    """Memory of a tensor: `size` bytes while instructions `first` to `last`, both included, run."""
 
     name: str
     size: int
@@ -35,13 +35,13 @@ class Planned:
 
     @property
     def end(self) -> int:
-        """First byte behind it."""
+        """The first byte after it."""
         return self.offset + self.request.size
 
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """The arena of a method: its size and who is where. `padding` bytes at its end belong to nobody."""
+    """The arena of a method: its size and who is where. `padding` bytes at its end belong to no tensor."""
 
     tensors: tuple[Planned, ...]
     arena_bytes: int
@@ -171,7 +171,7 @@ def check_overlaps(tensors: Sequence[Planned], alignment: int = ALIGNMENT) -> No
     for planned_ in tensors:
         if planned_.offset < 0 or planned_.offset % alignment:
             raise ExirError(
-                "tensor out of line",
+                "misaligned tensor",
                 found=f"offset {planned_.offset}",
                 expected=f"a multiple of {alignment}",
                 where=planned_.request.name,
@@ -179,9 +179,9 @@ def check_overlaps(tensors: Sequence[Planned], alignment: int = ALIGNMENT) -> No
     for one, other in _together(tensors):
         if one.offset < other.end and other.offset < one.end:
             raise ExirError(
-                "tensors in one place at one time",
+                "overlapping tensors",
                 found=f"bytes {one.offset}..{one.end} and {other.offset}..{other.end}",
-                expected="no byte in common",
+                expected="no common byte while both are alive",
                 where=f"{one.request.name}, {other.request.name}",
             )
 

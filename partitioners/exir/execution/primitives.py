@@ -30,7 +30,7 @@ PRIMITIVES: dict[Any, str] = {
 }
 """Arithmetic on numbers, as the runtime's own operators `executorch_prim::<name>.Scalar`."""
 PRIMITIVES_BY_NAME = {"ceil": "ceil", "trunc": "trunc"}
-"""The same for functions of torch's symbolic shapes, which are other objects in every release."""
+"""The operators for functions of torch's symbolic shapes, which are other objects in every release."""
 
 
 def primitive(target: Any) -> str | None:

@@ -1,4 +1,4 @@
-"""Programs to files, as a configuration asks for it."""
+"""Serializes programs to files, by a configuration."""
 
 from __future__ import annotations
 

@@ -54,7 +54,9 @@ class ValueTable:
         """The index of a node's single value. Raises EdgeError for one that has several."""
         found = self.nodes[node]
         if isinstance(found, list):
-            raise EdgeError("several values in one place", found=node.name, expected="one of them", where=node.name)
+            raise EdgeError(
+                "several values for one argument", found=node.name, expected="a getitem of it", where=node.name
+            )
         return found
 
     def argument(self, value: Any, kind: str, where: str) -> int:

@@ -92,7 +92,7 @@ def to_execution(program: ExportedProgram, *, remove_view_copy: bool = True) -> 
 
 
 def without_gradient(tensor: torch.Tensor) -> torch.Tensor:
-    """The same memory as a constant: torch computes no gradients through operators that write where they are told."""
+    """The same memory without requires_grad: torch computes no gradients through out variants."""
     if not tensor.requires_grad:
         return tensor
     plain = tensor.detach()

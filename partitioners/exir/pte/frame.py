@@ -46,13 +46,13 @@ class Frame:
     # -------------------------------------------------------------------------------------------- start
 
     def _storage(self, size: int, what: str) -> torch.Tensor:
-        """Zeros in memory that torch cannot resize, and that the system finds when they are first written."""
+        """Zeros in memory that torch cannot resize; the system allocates its pages on the first write."""
         if not size:
             return torch.empty(0, dtype=torch.uint8)
         try:
             return torch.from_numpy(np.zeros(size, np.uint8))
         except MemoryError as failure:
-            raise self.error(f"size of {what}", f"{size} bytes", "memory that there is", "load") from failure
+            raise self.error(f"size of {what}", f"{size} bytes", "at most the free memory", "load") from failure
 
     def _initial(self, index: int, value: Any) -> Any:
         if not isinstance(value, Tensor):
@@ -201,7 +201,7 @@ class Frame:
         self.values[index] = value
 
     def move(self, source: int, target: int, where: str) -> None:
-        """Let one value be another. Both are tensors, or neither is."""
+        """Set one value to another. Both are tensors, or neither is."""
         specs = self.plan.values[source], self.plan.values[target]
         if isinstance(specs[0], Tensor) != isinstance(specs[1], Tensor):
             raise self.error(f"moved value {source}", describe(self.values[source]), "a value of the same kind", where)
@@ -225,7 +225,7 @@ def _check_total(plan: Plan, limit: int) -> None:
 
 
 def _is_own(value: Tensor) -> bool:
-    """Whether the tensor has neither a place nor data. One of open size has as much as its kernel makes it."""
+    """Whether the tensor has neither a place nor data. A dynamic one gets its memory from its kernel."""
     placed = value.allocation is not None or value.data is not None or value.location == "external"
     return not placed and value.dynamism != "unbound"
 

@@ -140,7 +140,7 @@ def _store(frame: Frame, ids: Sequence[int], results: Sequence[Any], where: str)
 
 
 def _copying(op: OpOverload) -> Kernel:
-    """The operator's results into the tensors behind its arguments, and then once more, a list if several."""
+    """The operator's results into the tensors after its arguments, and then once more, a list if several."""
     arguments, returns = op._schema.arguments, op._schema.returns
 
     def run(frame: Frame, ids: Sequence[int], where: str) -> None:

@@ -1,6 +1,6 @@
 """`.pte` files to programs.
 
-Nothing in a file is believed: offsets, counts and indices are checked before they are followed, and how much is made
+Files are not trusted: offsets, counts and indices are checked before they are followed, and how much is made
 of a file is limited, so that the program takes little more memory than the file. Data stay views of it.
 """
 

@@ -1,6 +1,6 @@
 """Programs to `.pte` files.
 
-A file is a flatbuffer, with a header in it that says where the segments behind it start. Segment 0 holds the
+A file is a flatbuffer, with a header in it that says where the segments after it start. Segment 0 holds the
 constants, the next the initial data of buffers (if any), then each delegate's blob has one, then each named datum.
 Equal constants, and equal blobs, are stored once.
 """
@@ -82,7 +82,7 @@ def _checked_record(file: _File, program: Program, segment_alignment: int) -> Re
 
 
 def _with_header(graph: bytes, data: bytes, segment_alignment: int, graph_alignment: int) -> bytes:
-    """The flatbuffer with a header behind its identifier, which moves its root, and the segments behind it."""
+    """The flatbuffer with a header after its identifier, which moves its root, and the segments after it."""
     room = _aligned(schema.HEADER.size, graph_alignment)
     root = struct.unpack_from("<I", graph)[0] + room
     size = len(graph) + room
@@ -121,7 +121,7 @@ _Segment = tuple[Buffer, int]
 
 
 def _places(pieces: Sequence[_Segment], alignment: int) -> list[int]:
-    """Where each piece starts, one behind the other."""
+    """Where each piece starts, one after the other."""
     places, end = [], 0
     for data, own in pieces:
         start = _aligned(end, lcm(alignment, own)) if len(data) else end

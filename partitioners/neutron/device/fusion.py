@@ -1,7 +1,7 @@
 """Activations that run in the output stage of the operator before them.
 
 Every rescale saturates at its end. An activation that keeps the quantization only narrows that range, so
-behind such an operator, when nothing else reads the codes between, it costs nothing and changes no code.
+after such an operator, when nothing else reads the codes between, it costs nothing and changes no code.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ class Context(Values[Value]):
         return output_quantisation(node)
 
     def requantised(self, value: Value, wanted: Quantisation) -> Value:
-        """The value with other parameters: itself when they are equal, else behind a QUANTIZE."""
+        """The value with other parameters: itself when they are equal, else after a QUANTIZE."""
         if value.quantisation == wanted:
             return value
         layout = value.home

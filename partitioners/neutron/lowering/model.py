@@ -25,7 +25,7 @@ class ModelBuilder:
         self._constants: dict[tuple[str, tuple[int, ...], bytes, Quantisation], int] = {}
 
     def tensor(self, name: str, shape: Sequence[int], quantisation: Quantisation, data: Array | None = None) -> int:
-        """Add an int8 tensor, or a constant of `data`'s type; a name in use gets a number behind it."""
+        """Add an int8 tensor, or a constant of `data`'s type; a name in use gets a number after it."""
         used = self._names.get(name, 0)
         self._names[name] = used + 1
         self.tensors.append(

@@ -86,8 +86,7 @@ def activation(node: fx.Node) -> Quantisation:
 def output_quantisation(node: fx.Node) -> Quantisation:
     """The parameters of a float result.
 
-    They are those of the quantize node behind it, or, where an activation or a move is fused behind it, those of
-    the next one.
+    They are those of the quantize node after it, or, where an activation or a move is fused, of the next one.
     """
     for user in node.users:
         if target_name(user.target) == QUANTIZE_PER_TENSOR:
@@ -95,4 +94,4 @@ def output_quantisation(node: fx.Node) -> Quantisation:
     for user in node.users:
         if user.op == "call_function":
             return output_quantisation(user)
-    raise refusal(node, "result without quantization", "no quantize node behind it", "a quantize node")
+    raise refusal(node, "result without quantization", "no quantize node after it", "a quantize node")

@@ -29,4 +29,4 @@ def operators(release: str) -> Mapping[str, Row]:
 
 
 OPERATORS = operators(FIRST)
-"""Those of the release that is meant where none is named."""
+"""The rows of the default release."""

@@ -44,9 +44,9 @@ class Row(Traits):
     """One operator of the edge dialect.
 
     lower: writes it to the model. rules: the NPU's limits on one node, in order; None for an operator that the
-    partitioner only meets when a pass was left out. problem: finds numbers that 32-bit arithmetic cannot hold.
+    partitioner meets only if a pass was not run. problem: finds numbers that 32-bit arithmetic cannot hold.
     stage: limits on a node inside a partition. exported: what the quantizer does with it.
-    since: the release that came with it. newer: by release, the fields that are otherwise from there on.
+    since: the first release that has it. newer: by release, the fields that differ from that release on.
     The kernels of the device are rows of the TFLite operators that `lower` writes, see `device/operators.py`.
     """
 

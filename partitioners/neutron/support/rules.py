@@ -42,7 +42,7 @@ def rescale(node: fx.Node, context: Context) -> str | None:
 def node_rejections(node: fx.Node, context: Context) -> tuple[Rejection, ...]:
     """Every reason why `node` alone cannot be delegated; empty when it can.
 
-    A shape that is not known leaves nothing else to judge than quantization.
+    If a shape is unknown, only quantization is checked.
     """
     name = target_name(node.target)
     rules = RULES_OF[context.release]

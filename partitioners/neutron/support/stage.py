@@ -124,7 +124,7 @@ def _bounded_channels(node: fx.Node, stage: Stage) -> str | None:
 
 
 alone_bounded_channels = StageRule(alone_channels.code, alone_channels.sentence, _bounded_channels)
-"""The same of a clamp or hardtanh, where its bounds are those of a relu."""
+"""The activation of a clamp or hardtanh whose bounds are those of a relu."""
 
 
 @rule("dim_before_axis")

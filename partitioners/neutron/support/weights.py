@@ -23,7 +23,7 @@ SCALE_TOLERANCE = 1e-5
 
 
 def through_permute(node: fx.Node, source: fx.Node) -> fx.Node:
-    """The dequantize behind a weight that a matrix product gets transposed, else `source` itself."""
+    """The dequantize of a weight that a linear operator gets transposed, else `source` itself."""
     if target_name(node.target) not in (ADDMM, MM) or target_name(source.target) != PERMUTE:
         return source
     inner = operand(source)

@@ -31,7 +31,7 @@ class DeQuantizedPerTensorConfig(QuantizedPerTensorConfig):
 
 
 class QuantizeAffineConfig(PartitionerConfig):
-    """torchao.quantize_affine.default: kept whole for the products it belongs to, never delegated on its own"""
+    """torchao.quantize_affine.default: not decomposed, for its products, and never delegated on its own"""
 
     target = QUANTIZE_AFFINE
     precisions = (DYNAMIC,)
@@ -48,12 +48,12 @@ class QuantizeAffineConfig(PartitionerConfig):
 
 
 class DeQuantizeAffineConfig(QuantizeAffineConfig):
-    """torchao.dequantize_affine.default: kept whole for the products it belongs to, never delegated on its own"""
+    """torchao.dequantize_affine.default: not decomposed, for its products, and never delegated on its own"""
 
     target = DEQUANTIZE_AFFINE
 
 
 class ChooseQParamsAffineConfig(QuantizeAffineConfig):
-    """torchao.choose_qparams_affine.default: kept whole for the products it belongs to, never delegated on its own"""
+    """torchao.choose_qparams_affine.default: not decomposed, for its products, and never delegated on its own"""
 
     target = CHOOSE_QPARAMS_AFFINE

@@ -58,7 +58,7 @@ class ProductConfig(PartitionerConfig):
     fused = CLAMPS
 
     def members(self, site: Site) -> tuple[fx.Node, ...]:
-        """The product, its constants, the conversions around it and the activation right behind it."""
+        """The product, its constants, the conversions around it and the activation right after it."""
         found = site.product
         assert found is not None
         nodes: list[fx.Node | None] = [site.node]

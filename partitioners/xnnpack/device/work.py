@@ -10,7 +10,7 @@ from npu_assay.partitioners.common.machine import at_most
 from npu_assay.partitioners.xnnpack.xnn_model import XNode
 
 WORK_LIMIT: Final = 2**32
-"""Of all operators of a model together: float32 multiplications with their additions, which take about 2 ns each."""
+"""The limit for all operators of a model: float32 multiplications with additions, which take about 2 ns each."""
 
 WORK_A_BYTE: Final = 2**6
 """So many more for each byte of the constants: a model with many weights may compute much with each of them."""

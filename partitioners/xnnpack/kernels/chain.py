@@ -1,10 +1,10 @@
-"""Chains of fused multiply-adds by a library's kernels, where these are shown to make the same chain.
+"""Chains of fused multiply-adds by a library's kernels, for shapes for which these were shown to be equal.
 
 A chain starts from a number and adds one product after the other, each with one rounding to float32. A library's
 matrix product does so in registers for as many terms as it keeps there, and from zero. Which order it takes depends
-on the shapes, the machine and the number of threads, not on the numbers. So every shape is tried once, on numbers
-whose chain is known from `fma.accumulate`; where one bit is off, or for numbers that are not finite, the caller adds
-up term by term.
+on the shapes, the machine and the number of threads, not on the numbers. So every shape is tested once, on numbers
+whose chain is known from `fma.accumulate`; if one bit differs, or for numbers that are not finite, the caller adds up
+term by term.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ class Factor:
 
 
 def factor(matrix: Tensor, start: Tensor | None = None) -> Factor | None:
-    """Prepare matrix [K, N] and start [N]. None where nothing is shown.
+    """Prepare matrix [K, N] and start [N]; None if the library cannot be used.
 
-    Libraries make 0 of a sum of -0, so all that may have one is left to the caller.
+    Libraries return 0 for a sum of -0, so the caller adds up all sums that may be -0.
     """
     if start is not None and _has_minus_zero(start):
         return None

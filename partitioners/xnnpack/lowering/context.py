@@ -35,7 +35,7 @@ class Context(Values[Value]):
         return self._dequantised(node) if is_lazy else None
 
     def codes(self, dequantize: fx.Node) -> Value:
-        """The codes behind a per-tensor dequantize with constant parameters."""
+        """The codes that a per-tensor dequantize reads, with constant parameters."""
         source, quant = dequantize.args[0], per_tensor(dequantize)
         assert isinstance(source, fx.Node), f"{dequantize.name} has no operand"
         data = self.constant(source)

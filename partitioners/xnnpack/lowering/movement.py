@@ -32,7 +32,7 @@ def reshape(operation: Operation) -> Value:
 
 def reshaped(operation: Operation, source: int, shape: Sequence[int], open_axes: Sequence[int]) -> int:
     """A value in torch's axis order in another shape, of which one size may be open."""
-    require(len(open_axes) <= 1, operation.node, "open sizes", len(open_axes), "at most one")
+    require(len(open_axes) <= 1, operation.node, "dynamic sizes", len(open_axes), "at most one")
     sizes = tuple(0 if axis in open_axes else size for axis, size in enumerate(shape))
     return operation.moved("StaticReshape", [source], {"new_shape": sizes or (1,)})
 
@@ -47,7 +47,7 @@ def slice_(operation: Operation) -> Value:
     x, arguments = operation.operand(operation.node.args[0]), operation.arguments
     require(arguments["step"] == 1, operation.node, "step", arguments["step"], 1)
     shape, open_axes = bounds(operation.node)
-    require(not (*open_axes, *x.open_axes), operation.node, "open sizes", open_axes, "none")
+    require(not (*open_axes, *x.open_axes), operation.node, "dynamic sizes", open_axes, "none")
     axis = axis_of(operation.node, arguments["dim"], x.rank)
     start = arguments["start"] or 0
     start = max(start + x.shape[axis], 0) if start < 0 else start

@@ -19,7 +19,7 @@ from npu_assay.partitioners.xnnpack.xnn_model import PerTensor
 class Operation:
     """`node`, with the result's quantization when it is computed on codes, and the limits of what follows it.
 
-    norm: the batch norm right behind a product, which becomes part of it.
+    norm: the batch norm right after a product, which becomes part of it.
     """
 
     ctx: Context
@@ -34,7 +34,7 @@ class Operation:
         return bind(self.node)
 
     def operand(self, source: Any) -> Value:
-        """The value of a tensor argument: the codes behind it when the operator is computed on codes."""
+        """The value of a tensor argument: its codes if the operator is computed on codes."""
         return self.ctx.value(source, self.node) if self.quant is None else self.ctx.codes(source)
 
     @property

@@ -54,7 +54,7 @@ class _Site:
 
     @cached_property
     def folded(self) -> tuple[torch.Tensor, torch.Tensor] | None:
-        """Weights and bias with the batch norm that is right behind, if there is one."""
+        """Weights and bias with the batch norm that is right after, if there is one."""
         norm = self.operation.norm
         return None if norm is None else folded(self.operation.ctx, norm, self.operation.node)
 
@@ -133,7 +133,7 @@ def _convolved(site: _Site, source: int, kind: str, options: dict[str, int], fil
 
     An activation that is quantized at run time gets one scale per image. The runtime turns a convolution of
     single elements into a matrix product and then gives it one scale per element, even where another
-    convolution reads the same codes; so such a product is written as what it is, with codes of its own.
+    convolution reads the same codes; so such a product is written as a linear node, with codes of its own.
     """
     model, single = site.operation.ctx.model, kind == "Conv2d" and options == _single_element(options)
     if site.found.precision is DYNAMIC and single:

@@ -121,12 +121,12 @@ class _Walk:
         self.ctx.values[output or activation or last] = result
 
     def _codes_path(self, node: fx.Node, how: type[PartitionerConfig]) -> tuple[fx.Node | None, fx.Node | None]:
-        """(activation, quantize) behind an operator on codes; (None, None) for one on numbers."""
+        """(activation, quantize) after an operator on codes; (None, None) for one on numbers."""
         if target_name(node.target) in PLACES:
             if found_product(node).precision is not STATIC:
                 return None, None
             activation, output = result_path(node, CLAMPS)
-            require(qparams(output) is not None, node, "result on codes", output, "a quantize node alone behind it")
+            require(qparams(output) is not None, node, "result on codes", output, "a quantize node alone after it")
             return activation, output
         form = static_form(node, how.fused) if how.has_codes() else None
         if form is None:

@@ -55,7 +55,7 @@ def is_convolution(node: fx.Node) -> bool:
 
 
 def is_linear(node: fx.Node) -> bool:
-    """Whether it is a linear layer that was kept whole."""
+    """Whether it is a linear layer that was not decomposed."""
     return target_name(node.target) == LINEAR
 
 

@@ -47,7 +47,7 @@ def resize_bilinear(codes: Tensor, size: Pair, align_corners: bool = False, half
 
 
 def _neighbours(size: int, out: int, align_corners: bool, half_pixel: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Of each output position: the index before it, the one after it, and the weight of the latter."""
+    """For each output position: the index before it, the one after it, and the weight of the latter."""
     steps, between = (size - 1, out - 1) if align_corners and out > 1 else (size, out)
     scale = (ONE * steps + between // 2) // between
     positions = [i * scale + (scale // 2 - ONE // 2 if half_pixel else 0) for i in range(out)]

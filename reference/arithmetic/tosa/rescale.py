@@ -63,7 +63,7 @@ def centred(codes: Tensor, x: Affine) -> Tensor:
 
 
 def bits_of(codes: Tensor) -> int:
-    """Bits of the multiplier behind sums of these codes: of products, and of running totals."""
+    """Bits of the multiplier after sums of these codes: of products, and of running totals."""
     return WIDE if codes.dtype == torch.int16 else NARROW
 
 

@@ -21,7 +21,7 @@ f32 = np.float32
 SUM_BITS = 20
 """The larger operand's multiplier of a sum is in [2**20, 2**21)."""
 LARGEST_RATIO = 256.0
-"""Of a product's scales: XNNPACK creates no operator beyond it."""
+"""The largest ratio of a linear operator's scales: XNNPACK creates no operator beyond it."""
 
 
 def add(p: Tensor, q: Tensor, a: Affine, b: Affine, y: Affine) -> Tensor:

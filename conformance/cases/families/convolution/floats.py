@@ -219,7 +219,7 @@ def padded_before(axes: int, precision: str) -> Iterator[CaseDraft]:
 def _padded(
     u: Call, pads: tuple[int, ...], quant: Quant | None, value: float | None = 0.0, twice: bool = False
 ) -> Graph:
-    """A convolution behind a pad. quant: of the pad's result. twice: an abs takes that as well."""
+    """A convolution after a pad. quant: of the pad's result. twice: an abs takes that as well."""
     args = (X, pads) if value is None else (X, pads, value)
     steps = Step("pad", "aten.constant_pad_nd.default", args, (), quant), step(u, Ref("pad"))
     if not twice:

@@ -136,7 +136,7 @@ def shape_limits(precision: str, limits: Limits) -> Iterator[CaseDraft]:
 
 
 def transposed_limits(precision: str, limits: Limits) -> Iterator[CaseDraft]:
-    """Of transposed convolutions."""
+    """Cases of transposed convolutions."""
     limits.fixed("dilation", 1)
     limits.fixed("spatial_rank", 4)
     limits.fixed("transposed_groups", 1)
@@ -220,7 +220,7 @@ def kernel_bounds(limits: Limits) -> tuple[int, int]:
 
 
 def kernel_limits(precision: str, limits: Limits) -> Iterator[CaseDraft]:
-    """Of Ethos-U55: height, area, depth and strides of kernels; sizes of images; sums of weights."""
+    """Limits of Ethos-U55: height, area, depth and strides of kernels; sizes of images; sums of weights."""
     height, area = kernel_bounds(limits)
     limits.fixed("kernel_depth", 1)
     column: dict[str, Any] = {"outputs": 2, "scale": 0.01}

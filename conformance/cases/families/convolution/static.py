@@ -295,7 +295,7 @@ def _contexts(limits: Limits) -> list[CaseDraft]:
 
 
 def fused(u: Call, op: str, rest: tuple[Any, ...], y: Quant) -> Graph:
-    """An activation directly behind, without quantization in between."""
+    """An activation directly after, without quantization in between."""
     graph = model(replace(u, y=None))
     return Graph(
         graph.values, (*graph.steps, Step("activation", op, (Ref(SUBJECT), *rest), (), y)), (Ref("activation"),)

@@ -296,7 +296,7 @@ def mixed_types(binary: FloatBinary) -> Iterator[CaseDraft]:
 
 
 def then_activation(binary: FloatBinary, precision: str) -> Iterator[CaseDraft]:
-    """With an activation behind it that can be fused."""
+    """With an activation after it that can be fused."""
     u = binary.at(precision, IMAGE)
     yield placed("then_relu", with_activation(u, then_relu))
     yield placed("then_hardtanh", with_activation(u, then_hardtanh))

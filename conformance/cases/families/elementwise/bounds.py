@@ -70,7 +70,7 @@ def bounded(u: Call, ranges: str, m: int) -> list[CaseDraft]:
 
 
 def static_relu_cases(precision: str, limits: Limits) -> list[CaseDraft]:
-    """Of relu: any shape, but see `bounded`."""
+    """Cases of relu: any shape, but see `bounded`."""
     m = limits.multiple(ALONE)
     u = call(RELU, image(m), y=UP_TO_6)
     pairs = rescaling_pairs(1.0, lambda zero: min(zero, 0))
@@ -217,7 +217,7 @@ def float_hardtanh_cases(precision: str, limits: Limits) -> list[CaseDraft]:
 
 
 def float_relu_cases(precision: str, limits: Limits) -> list[CaseDraft]:
-    """Of relu, and every spelling of the options."""
+    """Cases of relu, and every spelling of the options."""
     unary = FloatUnary(RELU, "ReLUConfig", supports=FLOAT_STATIC, integers=True)
     return [*float_unary(unary, precision, limits), *option_spellings(unary.subject, precision)]
 

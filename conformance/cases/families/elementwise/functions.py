@@ -234,7 +234,7 @@ FRACTION = quant(1.99 / 256)  # reals within (-1, 1)
 
 @dataclass(frozen=True)
 class Function:
-    """A function of `x`. args: what stands behind `x`; x, y: quantizations that fit its domain and its results.
+    """A function of `x`. args: what stands after `x`; x, y: quantizations that fit its domain and its results.
 
     jump: quantizations with which its 16-bit table jumps; leaps: it does so at 0 with any, so that `x` is an abs then.
     """

@@ -107,7 +107,7 @@ LARGE_NUMBERS = (60.0, -60.0, 255.0, -255.0, 1000.0, -1000.0)
 
 @dataclass(frozen=True)
 class FloatUnary:
-    """An operator on one tensor. args: what stands behind `x`; fill: numbers that it is defined for.
+    """An operator on one tensor. args: what stands after `x`; fill: numbers that it is defined for.
 
     numbers: further values to look at, in fp32 and fp16.
     """
@@ -170,7 +170,7 @@ def pairs() -> list[tuple[Quant, Quant]]:
 def float_spellings(
     unary: FloatUnary, precision: str, spellings: Sequence[tuple[str, tuple[Any, ...]]]
 ) -> list[tuple[str, Call]]:
-    """The operator with other arguments behind `x`."""
+    """The operator with other arguments after `x`."""
     x = real("x", IMAGE, precision, unary.fill)
     return [(name, call_on(unary.op, x, precision, *args)) for name, args in spellings]
 
@@ -206,7 +206,7 @@ def integer_all_codes(subject: Subject, precision: str) -> list[CaseDraft]:
 
 @dataclass(frozen=True)
 class IntegerUnary:
-    """An operator on `x`; args: what stands behind it; y: its result's quantization; more: other arguments."""
+    """An operator on `x`; args: what stands after it; y: its result's quantization; more: other arguments."""
 
     op: str
     args: tuple[Any, ...] = ()

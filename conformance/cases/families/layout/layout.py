@@ -26,7 +26,7 @@ from npu_assay.conformance.programs.graph import Graph, Ref, Step
 
 
 def not_alone(u: Call) -> list[CaseDraft]:
-    """Some computing operator must share the partition: in front or behind, but not another copy or view."""
+    """Some computing operator must share the partition: before or after, but not another copy or view."""
     code = "not_alone"
     flat = Step("before", VIEW, (X, u.x.shape), (), u.y)
     view_first = Graph(u.values, (flat, step(u, Ref("before"))), (Ref(SUBJECT),))
@@ -91,7 +91,7 @@ Crossing = tuple[str, Call, bool]
 
 
 def crossings(behind: Sequence[Crossing], before: Sequence[Crossing]) -> list[CaseDraft]:
-    """Leaving channels-first (behind a convolution) and entering it (before one) needs a transposition."""
+    """Leaving channels-first (after a convolution) and entering it (before one) needs a transposition."""
     code = "transposition"
     return [
         *(
@@ -153,7 +153,7 @@ class Layout:
 
 
 def layout(row: Layout, precision: str, limits: Limits) -> list[CaseDraft]:
-    """What every movement has: other arguments, where each number goes, other quantizations behind it."""
+    """What every movement has: other arguments, where each number goes, other quantizations after it."""
     subject = row.subject
     u = subject.call(precision)
     drafts = everywhere(subject, precision, limits)

@@ -144,7 +144,7 @@ def _grouped(size: int, inputs: int) -> Call:
 
 
 def open_weights(u: Call) -> Iterator[CaseDraft]:
-    """The option that takes weights and bias that are no constants."""
+    """The option that takes weights and bias that are not constants."""
     option = ("force_non_static_weights_for_f32_linear", True)
     x, w, b = u.values
     for name, values in (

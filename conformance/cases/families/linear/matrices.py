@@ -112,7 +112,7 @@ def per_output_cases(u: Call) -> list[CaseDraft]:
 
 
 def linear_form(u: Call) -> Graph:
-    """The weights are stored [n, k] and transposed in front of the product, as torch's linear is lowered."""
+    """The weights are stored [n, k] and transposed before the product, as torch's linear is lowered."""
     w = u.value("w")
     q = w.quant if w.quant is None or w.quant.axis is None else replace(w.quant, axis=1 - w.quant.axis)
     stored = replace(w, shape=(w.shape[1], w.shape[0]), quant=q)
@@ -342,7 +342,7 @@ def _bmm_rescale(m: int) -> list[CaseDraft]:
 
 
 def _bmm_zero_points(m: int) -> list[CaseDraft]:
-    """Of both operands the same zero point."""
+    """Both operands have the same zero point."""
     code, pairs = "equal_zero_points", ((3, 4), (4, 3), (0, 1), (-128, 127), (127, 0), (-1, 1))
 
     def at(a: int, b: int) -> Call:

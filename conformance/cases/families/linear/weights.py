@@ -72,7 +72,7 @@ def constants(u: Call, precision: str) -> Iterator[CaseDraft]:
 
 
 def float_activated(u: Call, precision: str) -> Iterator[CaseDraft]:
-    """With an activation behind it, which may be fused."""
+    """With an activation after it, which may be fused."""
     if precision == "fp16":
         return
     yield placed("then_relu", with_activation(u, then_relu))
@@ -199,7 +199,7 @@ B = Ref("b")
 
 
 def integer_weighted(u: Call, precision: str, limits: Limits) -> Iterator[CaseDraft]:
-    """Weights and biases: constants of the right type; activations fused behind them; numbers."""
+    """Weights and biases: constants of the right type; activations fused after them; numbers."""
     computed = "u85" not in limits.where
     for code in ("weight_dtype", "bias_dtype"):
         limits.value(code, ())
@@ -261,7 +261,7 @@ def _computed(value: Value) -> Value:
 
 
 def integer_activated(u: Call, precision: str, limits: Limits) -> Iterator[CaseDraft]:
-    """With an activation behind it, with or without codes between them."""
+    """With an activation after it, with or without codes between them."""
     relu, relu6 = fused(RELU), fused("aten.hardtanh.default", 0.0, 6.0)
     positive = replace(u, y=codes_quant(precision, POSITIVE))
     yield limit(UNFUSED, "quantised", u)
@@ -275,7 +275,7 @@ def integer_activated(u: Call, precision: str, limits: Limits) -> Iterator[CaseD
 
 
 def ratios(precision: str, at: Callable[[float], Call]) -> Iterator[CaseDraft]:
-    """Scales with which the largest sum just fits 32 bits behind RESCALE, and the next power of two.
+    """Scales with which the largest sum just fits 32 bits after RESCALE, and the next power of two.
 
     One weight of 127 and no bias, so sums are up to 127 * 2**7; of int16 127 * 2**15, of which results have 32 bits.
     """

@@ -154,7 +154,7 @@ WINDOWED = (1, 3, 6, 8)
 
 @dataclass(frozen=True)
 class Window:
-    """A row; args: what stands behind `x`; more: names and arguments of other uses."""
+    """A row; args: what stands after `x`; more: names and arguments of other uses."""
 
     op: str
     args: tuple[Any, ...]
