@@ -1,0 +1,63 @@
+"""Planted causes in networks of many shapes: the first cause that `explain` names is the planted one, by its module."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("torchao", reason="the quantizers are the extra `quantize`")
+
+import torch
+from _pytest.mark import ParameterSet
+from planted_numbers import Numeric
+from planted_numbers_others import OTHERS as NUMERIC
+from planted_others import OTHERS, Other
+from quantizing import QUANTIZES
+from test_explain import of
+
+import npu_assay
+from npu_assay.conformance.explain.record import Explained
+
+pytestmark = QUANTIZES
+OPEN = {
+    "ethos-u55-threshold": "the conversion of a truth is told before the comparison that makes it",
+    "neutron-left_out": "a layer without quantization is told by its operands",
+}
+"""Causes that are not named first yet."""
+
+
+def explained(other: Other, planted: bool) -> Explained:
+    return of(*other.model(planted), other.backend, quantized=other.quantized)
+
+
+def _cases() -> list[ParameterSet]:
+    reason = {name: [pytest.mark.xfail(strict=True, reason=text)] for name, text in OPEN.items()}
+    return [pytest.param(other, id=str(other), marks=reason.get(str(other), [])) for other in OTHERS]
+
+
+@pytest.mark.parametrize("other", _cases())
+def test_the_first_cause_is_the_planted_one(other: Other) -> None:
+    one = explained(other, True)
+    assert one.error == "" and one.causes
+    first, known = one.causes[0], {operator.name: operator for operator in one.operators}
+    root = known[first.roots[0]]
+    assert (first.code, root.module) == (other.code, other.module) and other.operator in root.operator
+
+
+@pytest.mark.parametrize("other", OTHERS, ids=str)
+def test_without_it_that_reason_is_not_given(other: Other) -> None:
+    """So the network has that cause by what was planted."""
+    one = explained(other, False)
+    known = {operator.name: operator for operator in one.operators}
+    roots = {(cause.code, known[root].operator) for cause in one.causes for root in cause.roots}
+    assert not [operator for code, operator in roots if code == other.code and other.operator in operator]
+
+
+@pytest.mark.parametrize("numeric", NUMERIC, ids=str)
+def test_the_first_layer_is_the_planted_one(numeric: Numeric) -> None:
+    samples = numeric.samples()
+    program = torch.export.export(numeric.make().eval(), samples[0])
+    one = npu_assay.explain(program, [numeric.backend], samples, inputs=numeric.inputs()).backends[0]
+    assert one.error == ""
+    first, wanted = one.layers[0], numeric.where.split("|")
+    assert first.module in wanted or first.name in wanted
+    assert numeric.cure == "" or any(numeric.cure in cure for cure in first.cures), first.cures
