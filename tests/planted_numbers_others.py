@@ -146,6 +146,6 @@ OTHERS = (
     Numeric("second_operand", U55, Repeated, _gained(1.0), _gained(6.0), "gain", "calibrate with inputs like these"),
     Numeric("distances", U85, Distances, randn(1, 8, 16), randn(1, 8, 16), "add"),
     Numeric("far_from_zero", U55, Raised, _raised, _raised, "x"),
-    Numeric("fourth_power", U85, Roots, LINES, LINES, "pow"),
+    Numeric("fourth_power", U85, Roots, LINES, LINES, "pow_1"),
     Numeric("mean_of_noise", N, Averaged, randn(1, 8, 32, 32), randn(1, 8, 32, 32), "mean"),
 )
