@@ -94,7 +94,7 @@ class Distances(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         scores = self.q(x) @ self.k(x).transpose(-1, -2) / 4
-        return (scores + self.get_buffer("bias")).softmax(-1)
+        return (scores + self.get_buffer("bias")).softmax(-1)  # type: ignore[no-any-return]
 
 
 class Raised(nn.Module):

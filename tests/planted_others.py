@@ -237,14 +237,18 @@ class Turned(nn.Module):
         return self.b(self.look(self.a(x).relu(), self.places))  # type: ignore[no-any-return]
 
 
+def _kept(layer: nn.Module) -> nn.Module:
+    """A layer, quantized by itself."""
+    return quantized_by(layer, N, (torch.randn(1, 16),))
+
+
 class LeftOut(nn.Module):
     """A model that comes quantized, with a layer in its middle that its maker left out, or not."""
 
     def __init__(self, planted: bool) -> None:
         super().__init__()
-        kept = lambda layer: quantized_by(layer, N, (torch.randn(1, 16),))  # noqa: E731
-        self.first, self.last = kept(nn.Linear(16, 16)), kept(nn.Linear(16, 16))
-        self.middle: nn.Module = nn.Linear(16, 16) if planted else kept(nn.Linear(16, 16))
+        self.first, self.last = _kept(nn.Linear(16, 16)), _kept(nn.Linear(16, 16))
+        self.middle: nn.Module = nn.Linear(16, 16) if planted else _kept(nn.Linear(16, 16))
 
     def forward(self, x: Tensor) -> Tensor:
         return self.last(self.middle(self.first(x)))  # type: ignore[no-any-return]

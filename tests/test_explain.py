@@ -70,9 +70,9 @@ def broken() -> object:
     raise RuntimeError("no weights here")
 
 
-def listed() -> object:
-    """A factory of example inputs by name."""
-    return Small(), {"x": torch.ones(1, 3, 12, 12)}
+def sized() -> object:
+    """A factory of the size of example inputs."""
+    return Small(), 12
 
 
 def nothing() -> object:
@@ -552,7 +552,10 @@ def test_a_backend_that_ends_its_process_is_told(tmp_path: Path) -> None:
         (["nothing.pt2", "--backend", "neutron"], "nothing.pt2: found no such file"),
         (["test_explain:broken", "--backend", "neutron"], "RuntimeError: no weights here"),
         (["test_explain:nothing", "--backend", "neutron"], "found int, expected a pair"),
-        (["test_explain:listed", "--backend", "neutron"], "example inputs: found dict, expected a tensor or a tuple"),
+        (
+            ["test_explain:sized", "--backend", "neutron"],
+            "example inputs: found int, expected a tensor, a tuple, a dict",
+        ),
         (["test_explain:absent", "--backend", "neutron"], "has no 'absent'"),
         ([SMALL, "--backend", "neutrons"], "no backend 'neutrons', did you mean 'neutron'?"),
         ([SMALL, "--backend", "neutron", "--calibrate", "no.npz"], "no.npz: cannot be read"),
