@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,11 @@ pytest.importorskip("torchao", reason="the quantizers are the extra `quantize`")
 
 import numpy as np
 import torch
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
+from click.testing import Result as Ran
 from quantizing import QUANTIZES
 from torch import Tensor, nn
+from torch.utils import _pytree as pytree
 
 import npu_assay
 from npu_assay.conformance.cli import main
@@ -70,7 +74,7 @@ def other_way() -> object:
     return Nested(), SCALE, PAIR
 
 
-def run(*arguments: object, code: int = 0) -> Result:
+def run(*arguments: object, code: int = 0) -> Ran:
     result = CliRunner().invoke(main, ["explain", *map(str, arguments), "-n", "1"])
     assert result.exit_code == code, result.output
     return result
@@ -94,6 +98,55 @@ def test_a_file_with_inputs_by_name_has_numbers(name: str, tmp_path: Path) -> No
     torch.export.save(load_model(f"test_explain_inputs:{name}").program, path := tmp_path / "model.pt2")
     one = told(path, "--calibrate", "random")
     assert one.error == "" and len(one.numbers) == 3
+
+
+class Result(tuple[Tensor, ...]):
+    """What a library gives, and tells torch how to take apart."""
+
+
+class Wrapped(nn.Module):
+    """A model whose result is a library's own."""
+
+    def forward(self, x: Tensor) -> Any:
+        return {"inside": Result((x.abs(), x + 1))}
+
+
+RESULT = "a_library.Result"
+
+
+@pytest.fixture
+def registered() -> Iterator[None]:
+    pytree.register_pytree_node(
+        Result, lambda each: (list(each), None), lambda each, _: Result(each), serialized_type_name=RESULT
+    )
+    yield
+    pytree._deregister_pytree_node(Result)
+
+
+def test_a_file_with_results_of_a_library_that_is_not_here(
+    registered: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.export.save(torch.export.export(Wrapped(), (torch.ones(1, 8),)), path := tmp_path / "model.pt2")
+    monkeypatch.delitem(pytree.SERIALIZED_TYPE_TO_PYTHON_TYPE, RESULT)
+    program = load_model(str(path)).program
+    found = program.module()(torch.full((1, 8), -2.0))
+    assert [each.tolist() for each in found["inside"]] == [[[2.0] * 8], [[-1.0] * 8]]
+
+
+def test_a_file_whose_names_would_import_a_module_is_refused(tmp_path: Path) -> None:
+    torch.export.save(load_model("test_explain_inputs:by_name").program, path := tmp_path / "model.pt2")
+    names, enumeration = json.dumps(json.dumps(["states"])), json.dumps(json.dumps([{"__enum__": 1, "fqn": "this:A"}]))
+    with zipfile.ZipFile(path) as given, zipfile.ZipFile(changed := tmp_path / "changed.pt2", "w") as made:
+        for name in given.namelist():
+            text = given.read(name)
+            made.writestr(name, text.replace(_inside(names), _inside(enumeration)))
+    with pytest.raises(UsageError, match="found an enumeration among the names"):
+        load_model(str(changed))
+
+
+def _inside(text: str) -> bytes:
+    """A JSON text inside another."""
+    return json.dumps(text)[1:-1].encode()
 
 
 def test_a_part_of_a_model_with_inputs_by_name_is_found(tmp_path: Path) -> None:
