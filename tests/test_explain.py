@@ -321,6 +321,8 @@ def test_a_linear_layer_of_a_model_that_is_not_quantised_is_that_and_nothing_els
     """`to_edge` makes a transposed constant and a product of it, which no quantized model has in that form."""
     one = of(nn.Sequential(nn.Linear(8, 16, bias), nn.ReLU()), (torch.ones(2, 8),), backend, quantized=False)
     assert [cause.code for cause in one.causes] == ["not_quantized"]
+    known, (cause,) = {operator.name: operator.operator for operator in one.operators}, one.causes
+    assert [known[name] for name in cause.follows] == ["aten.permute_copy.default"]  # of the weight: not one more cause
     assert {one.operators[index].operator for index in (0, 1)} == {
         "aten.permute_copy.default",
         f"aten.{'addmm' if bias else 'mm'}.default",

@@ -61,3 +61,12 @@ def test_the_first_layer_is_the_planted_one(numeric: Numeric) -> None:
     first, wanted = one.layers[0], numeric.where.split("|")
     assert first.module in wanted or first.name in wanted
     assert numeric.cure == "" or any(numeric.cure in cure for cure in first.cures), first.cures
+
+
+def test_the_transposition_of_a_weight_follows_its_layer() -> None:
+    """A layer in bfloat16, which XNNPACK leaves out, is split: its weight is turned by an operator of its own."""
+    (other,) = (other for other in OTHERS if other.name == "bfloat16_layer")
+    one = explained(other, True)
+    known = {operator.name: operator.operator for operator in one.operators}
+    assert [known[name] for name in one.causes[0].follows] == ["aten.permute_copy.default"]
+    assert {cause.code for cause in one.causes} == {"dtype"}

@@ -73,6 +73,10 @@ class Causes:
 
     def _look_at(self, one: Operator) -> None:
         """Sort it: for itself, or for another."""
+        product = product_of(self.lowered.program, self.nodes[one.name])
+        if product is not None and not self._delegated(product):
+            self.follows[one.name] = product.name
+            return
         around = list(self._around(one))
         own = self._own_reasons(one)
         if own is None and around:
@@ -85,8 +89,6 @@ class Causes:
     def _own_reasons(self, one: Operator) -> tuple[Reason, ...] | None:
         """Why it is left out wherever it stands; None where it is taken in better company."""
         program, node = self.lowered.program, self.nodes[one.name]
-        if (product := product_of(program, node)) is not None and not self._delegated(product):
-            return None
         try:
             layer, graph = linear_layer(program, node), alone(program, node)
         except Unspoken:
