@@ -19,7 +19,7 @@ from npu_assay.conformance.explain.asking import Asking, spelled
 from npu_assay.conformance.explain.costs import nbytes, values
 from npu_assay.conformance.explain.lowered import Lowered, computing, source_behind
 from npu_assay.conformance.explain.record import Cause, Operator, Reason
-from npu_assay.conformance.explain.single import Unspoken, alone, linear_layer, product_of, quantized, split
+from npu_assay.conformance.explain.single import Unspoken, alone, is_item, linear_layer, product_of, quantized, split
 from npu_assay.conformance.explain.summary import MODEL
 from npu_assay.conformance.programs.graph import Graph, Ref, Step, references, renamed
 from npu_assay.conformance.run.outline import NO_WORK
@@ -29,6 +29,8 @@ NOT_QUANTIZED = Reason("not_quantized", "numbers are real", "this backend takes 
 SILENT = Reason("no_reason", "no tag", "the partitioner left the operator out and gave no reason")
 A_CONSTANT, UNNAMED = "a constant", ("_tensor_constant", "lifted_tensor_", "_frozen_param")
 """What a constant is called that the user gave no name, and what names export and quantizers give those have."""
+UNCODED = "quantized"
+"""The code of operators whose operands or results are no codes: what is behind codes has nothing to do with that."""
 UNSUPPORTED = "unsupported"
 """The code of operators that no table row has."""
 HINTS: Mapping[str, str] = {NOT_QUANTIZED.code: "quantize the model: --calibrate FILE.npz, or --calibrate random"}
@@ -131,6 +133,8 @@ class Causes:
         near = [source.name for source in map(source_behind, node.all_input_nodes)]
         near += [user.name for user in _users(node)]
         left = [name for name in dict.fromkeys(near) if name in self.nodes and self.operators[name].delegate is None]
+        if {reason.code for reason in one.reasons} == {UNCODED} and (joined := set(_joined(node)) & set(left)):
+            left = [name for name in left if name in joined]
         words = {word for reason in one.reasons for word in re.findall(r"\w+", reason.found)}
         if self._is_real:
             return
@@ -300,6 +304,18 @@ def _users(node: fx.Node) -> Iterator[fx.Node]:
             waiting += each.users
         else:
             yield each
+
+
+def _joined(node: fx.Node) -> Iterator[str]:
+    """The names of operators that it gives real numbers, or takes them from."""
+    yield from (each.name for each in map(_picked, node.all_input_nodes))
+    for user in node.users:
+        yield from (each.name for each in (user.users if is_item(user) else (user,)))
+
+
+def _picked(node: fx.Node) -> fx.Node:
+    """The operator of several results that a node picks one of; the node itself if it is another."""
+    return node.all_input_nodes[0] if is_item(node) else node
 
 
 def _least(node: fx.Node) -> int:

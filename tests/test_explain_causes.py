@@ -1,0 +1,61 @@
+"""Which operator a cause is told of, where several are left out together, and how causes are ranked."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("torchao", reason="the quantizers are the extra `quantize`")
+
+import torch
+from quantizing import QUANTIZES
+from test_explain import of
+from torch import Tensor, nn
+
+from npu_assay.conformance.explain.record import Cause, Explained
+
+pytestmark = QUANTIZES
+
+
+def spelled(one: Explained, cause: Cause) -> tuple[list[str], list[str]]:
+    """The operators of a cause's roots, and those that follow."""
+    known = {operator.name: operator.operator.removeprefix("aten.").partition(".")[0] for operator in one.operators}
+    return [known[name] for name in cause.roots], [known[name] for name in cause.follows]
+
+
+class Pooled(nn.Module):
+    """A layer of rank 3 whose result is quantized behind a view and a relu, and a maximum that no table has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.a, self.b = nn.Linear(8, 8), nn.Linear(8, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.b(self.a(x).relu().max(1)[0])  # type: ignore[no-any-return]
+
+
+def test_a_layer_of_rank_3_is_told_for_its_result_and_not_for_its_bias() -> None:
+    """Alone, its weight is a constant, and the bias fits it; the maximum behind its codes is no reason."""
+    one = of(Pooled(), (torch.randn(1, 32, 8),), "neutron")
+    layer, maximum = one.causes
+    assert (layer.code, maximum.code) == ("quantized", "unsupported")
+    assert spelled(one, layer) == (["addmm"], ["view_copy", "permute_copy", "view_copy", "relu"])
+    assert layer.found == "aten.view_copy.default of a uses the unquantized result"
+    assert spelled(one, maximum) == (["max"], [])
+
+
+def test_a_part_of_a_layer_has_its_weight_as_a_constant() -> None:
+    """In the model that is asked about, by the scale of its own axis."""
+    from npu_assay.conformance.backend.loading import load_backend
+    from npu_assay.conformance.explain.lowered import lower
+    from npu_assay.conformance.explain.models import model_of, quantize
+    from npu_assay.conformance.explain.single import alone
+
+    inputs, backend = (torch.randn(2, 8),), load_backend("neutron")
+    model = model_of(torch.export.export(nn.Linear(8, 4), inputs), [inputs])
+    assert backend.quantizer is not None
+    program = lower(quantize(model, backend.quantizer(), [inputs]).program, backend).program
+    (product,) = (node for node in program.graph.nodes if "addmm" in str(node.target))
+    values = {value.name: value for value in alone(program, product).values}
+    weight = next(value for value in values.values() if value.shape == (8, 4))
+    assert weight.constant and weight.quant is not None and weight.quant.qmin == -127
