@@ -17,7 +17,7 @@ from torch import fx
 from npu_assay.conformance.cases.make import SUBJECT, bias_quant, weight_quant
 from npu_assay.conformance.explain.asking import Asking, spelled
 from npu_assay.conformance.explain.costs import nbytes, values
-from npu_assay.conformance.explain.lowered import Lowered, computing, source_behind
+from npu_assay.conformance.explain.lowered import NO_EDGE_FORM, Lowered, computing, source_behind
 from npu_assay.conformance.explain.record import Cause, Operator, Reason
 from npu_assay.conformance.explain.single import Unspoken, alone, is_item, linear_layer, product_of, quantized, split
 from npu_assay.conformance.explain.summary import MODEL
@@ -78,6 +78,9 @@ class Causes:
         product = product_of(self.lowered.program, self.nodes[one.name])
         if product is not None and not self._delegated(product):
             self.follows[one.name] = product.name
+            return
+        if any(reason.code == NO_EDGE_FORM for reason in one.reasons):
+            self.own[one.name] = tuple(reason for reason in one.reasons if reason.code == NO_EDGE_FORM)
             return
         around = list(self._around(one))
         own = self._own_reasons(one)

@@ -118,7 +118,9 @@ class _Measured:
         return replace(one, error="; ".join(self.errors))
 
     def file(self) -> dict[str, Any]:
-        """The sizes of the `.pte` file and of its arenas."""
+        """The sizes of the `.pte` file and of its arenas; nothing for what ExecuTorch's own lowering refuses."""
+        if not self.lowered.is_edge:
+            return {}
         made = self.lowered.manager.to_executorch()
         memory = sum(sum(plan.buffer_sizes) for plan in made.executorch_program.plans)
         self.buffer = made.buffer

@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 from torch.export import ExportedProgram
 
 from npu_assay.conformance.backend.loading import load_object
 from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.common.npy import NpyError, npy_arrays, npy_names
 from npu_assay.conformance.explain.archives import read_program
+from npu_assay.conformance.explain.costs import values
 from npu_assay.conformance.explain.inputs import Given, Inputs, inputs_of, named, nested, others, random_inputs
 from npu_assay.conformance.explain.layers import Constants, constants_of
 from npu_assay.conformance.explain.lowered import operators_in
-from npu_assay.conformance.explain.origins import marked, origin_of
+from npu_assay.conformance.explain.origins import marked, module_of, origin_of, source_of
+from npu_assay.conformance.explain.summary import MODEL
 from npu_assay.conformance.run.outline import NO_WORK
 from npu_assay.partitioners.exir.ops import target_name
 
 RANDOM = "random"
 LIBRARIES = ("builtins", "torch", "torchao")
 """Modules of warnings that a user of the quantizer can do nothing about."""
+WIDE_CURE = "export module.float() with inputs of float32, or put .float() behind what has to be exact"
 OPEN = "the model has open sizes; quantized here it has those of its example inputs, and is explained with these"
 SAMPLES = 4  # random inputs that calibrate
 EXPECTED = "a pair (module, example inputs) or (module, tuple, dict by name)"
@@ -184,7 +188,7 @@ def quantize(model: Model, quantizer: Any, samples: Sequence[Given]) -> Quantize
         raise UsageError(
             "--calibrate needs torchao, which is not installed: pip install 'npu-assay[quantize]'"
         ) from error
-    with torch.no_grad(), warnings.catch_warnings(record=True) as caught:
+    with torch.no_grad(), warnings.catch_warnings(record=True) as caught, _wide_told(model.program):
         warnings.simplefilter("always")
         prepared = prepare_pt2e(model.program.module(), quantizer)
         for sample in _all(model.program, samples):
@@ -200,6 +204,25 @@ def quantize(model: Model, quantizer: Any, samples: Sequence[Given]) -> Quantize
     names = {node.name: origin_of(node) or node.name for node in operators_in(program.graph)}
     by_operator = {name: constants[before] for name, before in names.items() if before in constants}
     return Quantized(program, by_operator, tuple(told))
+
+
+@contextmanager
+def _wide_told(program: ExportedProgram) -> Iterator[None]:
+    """What torchao asserts of types that it cannot quantize is told of the operator. Raises ValueError."""
+    try:
+        yield
+    except (AssertionError, RuntimeError) as error:
+        wide = next((node for node in operators_in(program.graph) if _is_wide(node)), None)
+        if wide is None:
+            raise
+        (module, kind), (source, _) = module_of(wide), source_of(wide)
+        where = f"{target_name(wide.target)} of {module or MODEL} ({kind}), {source}"
+        raise ValueError(f"quantizers take float32: found float64, {where}; {WIDE_CURE}") from error
+
+
+def _is_wide(node: fx.Node) -> bool:
+    tensors = (x for each in (node, *node.all_input_nodes) for x in values(each))
+    return any(x.dtype == torch.float64 for x in tensors)
 
 
 def _decide_once(prepared: nn.Module) -> None:

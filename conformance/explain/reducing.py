@@ -18,7 +18,7 @@ from npu_assay.conformance.cases.make import SUBJECT
 from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.explain.asking import Asking
 from npu_assay.conformance.explain.causes import Causes
-from npu_assay.conformance.explain.lowered import Watched, computing, lower, operators_of
+from npu_assay.conformance.explain.lowered import Watched, as_edge, computing, lower, operators_of
 from npu_assay.conformance.explain.record import Operator
 from npu_assay.conformance.explain.single import Unspoken, alone
 from npu_assay.conformance.explain.summary import short
@@ -29,7 +29,15 @@ from npu_assay.conformance.programs.graph import Fill, Graph, Quant, Value
 from npu_assay.conformance.repro.model import FEW, input_sources, model_source
 from npu_assay.conformance.run.partitioning import prepared
 from npu_assay.conformance.table import load_table
-from npu_assay.partitioners.exir import Backend, PartitionResult, run_program, to_backend, to_edge_transform_and_lower
+from npu_assay.partitioners.exir import (
+    Backend,
+    EdgeCompileConfig,
+    EdgeProgramManager,
+    PartitionResult,
+    run_program,
+    to_backend,
+    to_edge_transform_and_lower,
+)
 
 WITHIN = 60  # seconds for one operator
 REGISTER = "self.register_buffer("
@@ -62,8 +70,14 @@ class _Listening(Watched):
 
 def edge_of(exported: ExportedProgram, backend: Backend) -> ExportedProgram:
     """The program that a backend's partitioner is asked about first."""
+    listening, passes = _Listening(backend.partitioner()), list(backend.passes)
+
+    def lowering(config: EdgeCompileConfig) -> EdgeProgramManager:
+        return to_edge_transform_and_lower(exported, passes, [listening], compile_config=config)
+
     try:
-        to_edge_transform_and_lower(exported, list(backend.passes), [_Listening(backend.partitioner())])
+        with torch.no_grad():
+            as_edge(lowering)
     except _Asked as asked:
         return asked.program
     raise AssertionError("a lowering that asked nobody")

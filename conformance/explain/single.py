@@ -159,7 +159,7 @@ class _Maker:
         if isinstance(found, (list, tuple)):
             return tuple(self.argument(each) for each in found)
         if isinstance(found, torch.dtype):
-            return NAMES[found]
+            return _type_named(found)
         if isinstance(found, torch.memory_format):
             return str(found).removeprefix("torch.")
         if found is None or isinstance(found, (bool, int, float, str)):
@@ -183,9 +183,8 @@ class _Maker:
         shape = sizes(tensor)
         open_axes = tuple(axis for axis, size in enumerate(tensor.shape) if not isinstance(size, int))
         fill = _fill(data) if data is not None else seeded(name)
-        if tensor.dtype not in NAMES:
-            raise Unspoken(f"an operand of {tensor.dtype}")
-        dtype = "float32" if quant is not None else NAMES[tensor.dtype]
+        dtype = _type_named(tensor.dtype)
+        dtype = "float32" if quant is not None else dtype
         self.values[name] = Value(name, shape, quant, fill, data is not None, dtype, open_axes)
         self.nodes[name] = node
         return name
@@ -200,6 +199,12 @@ class _Maker:
         if target in DEQUANTIZE_DYNAMIC:
             self.dynamic = _dynamic(node)
         return None, node
+
+
+def _type_named(dtype: torch.dtype) -> str:
+    if dtype not in NAMES:
+        raise Unspoken(f"the type {dtype}")
+    return NAMES[dtype]
 
 
 def quant_of(node: fx.Node, constants: Mapping[str, Tensor]) -> Quant:
