@@ -11,6 +11,7 @@ from quantizing import QUANTIZES
 from test_explain import of
 from torch import Tensor, nn
 
+import npu_assay
 from npu_assay.conformance.explain.record import Cause, Explained
 
 pytestmark = QUANTIZES
@@ -59,3 +60,42 @@ def test_a_part_of_a_layer_has_its_weight_as_a_constant() -> None:
     values = {value.name: value for value in alone(program, product).values}
     weight = next(value for value in values.values() if value.shape == (8, 4))
     assert weight.constant and weight.quant is not None and weight.quant.qmin == -127
+
+
+def exported(module: nn.Module, inputs: tuple[Tensor, ...]) -> Explained:
+    """A program as its user exported it, on Neutron, quantized."""
+    return npu_assay.explain(torch.export.export(module, inputs), ["neutron"], [inputs]).backends[0]
+
+
+class Forgotten(nn.Module):
+    """A dropout that is called without the module's mode."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = nn.Linear(8, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.functional.dropout(self.a(x), 0.5)
+
+
+@pytest.mark.parametrize(
+    ("module", "shape", "operator"),
+    [
+        (nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5), nn.Linear(8, 8)).train(), (1, 8), "dropout of 1 (Dropout)"),
+        (nn.Sequential(nn.Conv2d(8, 8, 3), nn.BatchNorm2d(8)).train(), (2, 8, 8, 8), "batch_norm of 1 (BatchNorm2d)"),
+        (Forgotten().eval(), (1, 8), "dropout of (model) (Forgotten)"),
+    ],
+    ids=["dropout", "batch_norm", "function"],
+)
+def test_train_mode_is_told(module: nn.Module, shape: tuple[int, ...], operator: str) -> None:
+    one = exported(module, (torch.randn(shape),))
+    (warning,) = (each for each in one.warnings if "train mode" in each)
+    assert f"aten.{operator}".replace(" of", ".default of") in warning and "model.eval()" in warning
+    assert any("model.eval()" in cause.hint for cause in one.causes)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5])
+def test_what_does_not_train_is_not_warned_of(share: float) -> None:
+    layers = nn.Sequential(nn.Conv2d(8, 8, 3), nn.BatchNorm2d(8), nn.Dropout(share), nn.InstanceNorm2d(8))
+    module = layers.eval() if share else nn.Sequential(nn.Conv2d(8, 8, 3), nn.Dropout(0.0)).train()
+    assert not [each for each in exported(module, (torch.randn(1, 8, 8, 8),)).warnings if "train" in each]

@@ -21,6 +21,7 @@ from npu_assay.conformance.explain.lowered import NO_EDGE_FORM, Lowered, computi
 from npu_assay.conformance.explain.record import Cause, Operator, Reason
 from npu_assay.conformance.explain.single import Unspoken, alone, is_item, linear_layer, product_of, quantized, split
 from npu_assay.conformance.explain.summary import MODEL
+from npu_assay.conformance.explain.training import CURE
 from npu_assay.conformance.programs.graph import Graph, Ref, Step, references, renamed
 from npu_assay.conformance.run.outline import NO_WORK
 from npu_assay.partitioners.exir.ops import DEQUANTIZE, DEQUANTIZE_DYNAMIC, DEQUANTIZE_PER_GROUP, target_name
@@ -33,6 +34,8 @@ UNCODED = "quantized"
 """The code of operators whose operands or results are no codes: what is behind codes has nothing to do with that."""
 UNSUPPORTED = "unsupported"
 """The code of operators that no table row has."""
+TRAINING = ("BatchNorm", "Dropout", "batch_norm", "dropout")
+TRAINED = f"it does as in training: {CURE}"
 HINTS: Mapping[str, str] = {NOT_QUANTIZED.code: "quantize the model: --calibrate FILE.npz, or --calibrate random"}
 
 
@@ -40,13 +43,15 @@ HINTS: Mapping[str, str] = {NOT_QUANTIZED.code: "quantize the model: --calibrate
 class Causes:
     """The causes of one lowered model.
 
-    quantized: whether it was quantized for the backend, whose quantizer may have left all of it alone.
+    quantized: whether it was quantized for the backend, whose quantizer may have left all of it alone. trained: modules that
+    do as in training.
     graphs: each operator that is left out for itself, as a model of its own in the best company.
     """
 
     lowered: Lowered
     asking: Asking
     quantized: bool
+    trained: frozenset[str] = frozenset()
     nodes: dict[str, fx.Node] = field(init=False)
     operators: dict[str, Operator] = field(init=False)
     graphs: dict[str, Graph] = field(default_factory=dict)
@@ -203,8 +208,12 @@ class Causes:
             tuple(follows),
             sum(one.macs for one in everything),
             sum(self._crossing(one) for one in everything),
-            HINTS.get(first.code, ""),
+            TRAINED if self._is_training(roots[0]) else HINTS.get(first.code, ""),
         )
+
+    def _is_training(self, root: str) -> bool:
+        one = self.operators[root]
+        return one.module in self.trained and any(part in f"{one.kind} {one.operator}" for part in TRAINING)
 
     def _spoken(self, found: str) -> str:
         """What a partitioner found, in the user's words."""

@@ -21,7 +21,9 @@ from npu_assay.conformance.explain.layers import infinite_of, layers_of
 from npu_assay.conformance.explain.lowered import Lowered, lower, origins
 from npu_assay.conformance.explain.models import Model, Quantized, quantize
 from npu_assay.conformance.explain.numbers import Outputs, compared
+from npu_assay.conformance.explain.origins import module_of
 from npu_assay.conformance.explain.record import Cause, Change, Explained, nothing
+from npu_assay.conformance.explain.training import trained, warnings_of
 from npu_assay.conformance.table import load_table
 from npu_assay.partitioners.exir import Backend, run_program
 
@@ -55,12 +57,12 @@ def explained(model: Model, backend: Backend, samples: Sequence[Given] | None, h
         lowered = lower(quantized.program if quantized else model.program, backend)
     except Exception as error:  # noqa: BLE001  (a backend may raise anything)
         return nothing(backend.name, told(error), quantized is not None), b""
-    causes = Causes(lowered, asking := Asking(backend, load_table(backend.table)), quantized is not None)
+    asking, training = Asking(backend, load_table(backend.table)), trained(model.program)
+    causes = Causes(lowered, asking, quantized is not None, frozenset(module_of(node)[0] for node in training))
     operators, found = causes.found()
     found = tuple(_changed(cause, causes, asking) if n < CHANGED else cause for n, cause in enumerate(found))
     one = Explained(backend.name, quantized is not None, operators, found, lowered.delegates, None, None, ())
-    if quantized is not None:
-        one = replace(one, warnings=quantized.warnings)
+    one = replace(one, warnings=(*warnings_of(training), *(quantized.warnings if quantized is not None else ())))
     measured = _Measured(model, quantized, lowered, backend, list(model.inputs)[:RUNS])
     return measured.told_of(one), measured.buffer
 
