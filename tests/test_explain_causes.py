@@ -99,3 +99,45 @@ def test_what_does_not_train_is_not_warned_of(share: float) -> None:
     layers = nn.Sequential(nn.Conv2d(8, 8, 3), nn.BatchNorm2d(8), nn.Dropout(share), nn.InstanceNorm2d(8))
     module = layers.eval() if share else nn.Sequential(nn.Conv2d(8, 8, 3), nn.Dropout(0.0)).train()
     assert not [each for each in exported(module, (torch.randn(1, 8, 8, 8),)).warnings if "train" in each]
+
+
+class Dear(nn.Module):
+    """An operator on a large image, which comes back to the device, and three on a vector."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.a, self.b, self.c = nn.Conv2d(8, 8, 1), nn.Conv2d(8, 8, 1), nn.Linear(8, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.b(self.a(x).sin()).mean((2, 3), keepdim=True).flatten(1)
+        return self.c(torch.erf(torch.erf(torch.erf(y))))  # type: ignore[no-any-return]
+
+
+class Wide(nn.Module):
+    """Of one size: an operator that multiplies much, and one that does not at all."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.a, self.b, self.c = nn.Conv2d(8, 8, 1), nn.Conv2d(8, 8, 3, padding=1, groups=2), nn.Conv2d(8, 8, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.c(self.b(self.a(x).sin().abs()))  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("module", "order"), [(Dear(), ["sin", "erf"]), (Wide(), ["convolution", "sin"])], ids=["bytes", "products"]
+)
+def test_the_dearest_cause_stands_first(module: nn.Module, order: list[str]) -> None:
+    one = of(module, (torch.randn(1, 8, 16, 16),), "neutron")
+    assert [spelled(one, cause)[0][0] for cause in one.causes] == order
+
+
+def test_what_a_cause_costs_is_counted_by_hand() -> None:
+    """Numbers that it gives, and bytes of codes that leave the device and come back."""
+    one = of(Dear(), (torch.randn(1, 8, 16, 16),), "neutron")
+    image, vector = 8 * 16 * 16, 8
+    assert [cause.bytes for cause in one.causes] == [2 * image, 2 * vector]
+    assert [len(cause.operators) for cause in one.causes] == [1, 3]
+    assert image + 2 * image > 3 * vector + 2 * vector  # the order tested above: one before three

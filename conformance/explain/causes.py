@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import prod
 from typing import Any
 
 from torch import fx
@@ -43,8 +44,8 @@ HINTS: Mapping[str, str] = {NOT_QUANTIZED.code: "quantize the model: --calibrate
 class Causes:
     """The causes of one lowered model.
 
-    quantized: whether it was quantized for the backend, whose quantizer may have left all of it alone. trained: modules that
-    do as in training.
+    quantized: whether it was quantized for the backend, whose quantizer may have left all of it alone.
+    trained: modules that do as in training.
     graphs: each operator that is left out for itself, as a model of its own in the best company.
     """
 
@@ -72,7 +73,7 @@ class Causes:
         for name in self.own:
             groups.setdefault(self._kind(name), []).append(name)
         behind = {first: [n for n in self.follows if roots[n] == first] for first in self.own}
-        causes = sorted((self._cause(names, behind) for names in groups.values()), key=_dearest)
+        causes = sorted((self._cause(names, behind) for names in groups.values()), key=self._cost, reverse=True)
         numbers = {name: number for number, cause in enumerate(causes) for name in cause.operators}
         return tuple(self._told(one, numbers) for one in self.lowered.operators), tuple(causes)
 
@@ -240,6 +241,15 @@ class Causes:
         taken = any(self._delegated(user) for user in _users(node))
         return sum(map(_least, given)) + (min(map(nbytes, _results(node))) if taken else 0)
 
+    def _cost(self, cause: Cause) -> tuple[int, int]:
+        """What a cause costs, to rank it: what a processor computes instead of the device, and the bytes over borders.
+
+        An operator counts its multiply-accumulates, or the numbers that it gives where nothing multiplies; each takes a
+        small processor about as long as a byte. Of causes that cost the same, that of more operators is the dearer one.
+        """
+        work = (max(self.operators[name].macs, prod(self.operators[name].shape)) for name in cause.operators)
+        return sum(work) + cause.bytes, len(cause.operators)
+
     def _delegated(self, node: fx.Node) -> bool:
         return node.name in self.operators and self.operators[node.name].delegate is not None
 
@@ -251,11 +261,6 @@ class Causes:
         near = next(self._around(one), "")
         reasons = (replace(r, follows="" if r.code in inherent else near) for r in one.reasons)
         return replace(one, reasons=tuple(reasons), cause=numbers.get(one.name))
-
-
-def _dearest(cause: Cause) -> tuple[int, ...]:
-    """For sorting: what computes most, then what is most, then what crosses most."""
-    return (-cause.macs, -len(cause.operators), -cause.bytes)
 
 
 def _in_company(graph: Graph) -> Iterator[Graph]:
