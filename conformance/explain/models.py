@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from npu_assay.conformance.explain.costs import values
 from npu_assay.conformance.explain.inputs import Given, Inputs, inputs_of, named, nested, others, random_inputs
 from npu_assay.conformance.explain.layers import Constants, constants_of
 from npu_assay.conformance.explain.lowered import operators_in
+from npu_assay.conformance.explain.observing import decide_once
 from npu_assay.conformance.explain.origins import marked, module_of, origin_of, source_of
 from npu_assay.conformance.explain.summary import MODEL
 from npu_assay.conformance.run.outline import NO_WORK
@@ -193,7 +193,7 @@ def quantize(model: Model, quantizer: Any, samples: Sequence[Given]) -> Quantize
         prepared = prepare_pt2e(model.program.module(), quantizer)
         for sample in _all(model.program, samples):
             prepared(*sample.args, **sample.kwargs)
-        _decide_once(prepared)
+        decide_once(prepared)
         constants = constants_of(prepared)
         converted = convert_pt2e(prepared)
         with marked(converted.graph):
@@ -223,11 +223,3 @@ def _wide_told(program: ExportedProgram) -> Iterator[None]:
 def _is_wide(node: fx.Node) -> bool:
     tensors = (x for each in (node, *node.all_input_nodes) for x in values(each))
     return any(x.dtype == torch.float64 for x in tensors)
-
-
-def _decide_once(prepared: nn.Module) -> None:
-    """Keep what each observer decides: a bias asks those of its operands again, and some search for long."""
-    for observer in prepared.modules():
-        decide = getattr(observer, "calculate_qparams", None)
-        if callable(decide):
-            vars(observer)["calculate_qparams"] = cache(decide)
