@@ -41,7 +41,7 @@ def best_range(observer: Any) -> tuple[Tensor, Tensor]:
     total = torch.sum(observer.histogram).item()
     width = (observer.max_val - observer.min_val) / observer.bins
     left, right, least = 0, observer.bins - 1, math.inf
-    below, above = 0.0, 1.0
+    below, above = (0.0, 1.0) if float(width) else (1.0, 1.0)  # of one number there is one range
     while below < above:
         low, high = below + STEP, above - STEP
         if low * total <= FIRM_LEFT * numbers[left] and high * total >= FIRM_RIGHT * numbers[right]:
