@@ -28,6 +28,11 @@ from npu_assay.conformance.run.outline import NO_WORK
 from npu_assay.partitioners.exir.ops import DEQUANTIZE, DEQUANTIZE_DYNAMIC, DEQUANTIZE_PER_GROUP, target_name
 
 NOT_QUANTIZED = Reason("not_quantized", "numbers are real", "this backend takes the operator in quantized models only")
+LEFT_OUT = Reason(
+    NOT_QUANTIZED.code,
+    "its constants are real numbers",
+    "this backend takes the operator with quantized constants only",
+)
 SILENT = Reason("no_reason", "no tag", "the partitioner left the operator out and gave no reason")
 A_CONSTANT, UNNAMED = "a constant", ("_tensor_constant", "lifted_tensor_", "_frozen_param")
 """What a constant is called that the user gave no name, and what names export and quantizers give those have."""
@@ -37,7 +42,11 @@ UNSUPPORTED = "unsupported"
 """The code of operators that no table row has."""
 TRAINING = ("BatchNorm", "Dropout", "batch_norm", "dropout")
 TRAINED = f"it does as in training: {CURE}"
-HINTS: Mapping[str, str] = {NOT_QUANTIZED.code: "quantize the model: --calibrate FILE.npz, or --calibrate random"}
+HINTS: Mapping[Reason, str] = {
+    NOT_QUANTIZED: "quantize the model: --calibrate FILE.npz, or --calibrate random",
+    LEFT_OUT: "quantize it as the layers around it",
+}
+CONVERSIONS = ("dim_order_ops._to_dim_order_copy.default", "aten._to_copy.default")
 
 
 @dataclass
@@ -68,6 +77,7 @@ class Causes:
         for one in self.lowered.operators:
             if one.delegate is None:
                 self._look_at(one)
+        self._fold_conversions()
         roots = {name: self.root(name) for name in list(self.follows)}
         groups: dict[tuple[Any, ...], list[str]] = {}
         for name in self.own:
@@ -97,6 +107,15 @@ class Causes:
         else:
             self.own[one.name] = own or one.reasons or (SILENT,)
 
+    def _fold_conversions(self) -> None:
+        """A conversion of truths that a comparison left them in belongs to that: users write the comparison alone."""
+        converting = [name for name in self.own if self.operators[name].operator in CONVERSIONS]
+        for name in converting:
+            source = source_behind(self.nodes[name].all_input_nodes[0]).name
+            if source in self.own and self.operators[source].dtype == "bool":
+                self.follows[name] = source
+                del self.own[name]
+
     def _own_reasons(self, one: Operator) -> tuple[Reason, ...] | None:
         """Why it is left out wherever it stands; None where it is taken in better company."""
         program, node = self.lowered.program, self.nodes[one.name]
@@ -113,6 +132,9 @@ class Causes:
         if any(answer is None for answer in answers):
             return None
         whole = weighted(company[-1], bias=True)
+        if whole != company[-1] and self.asking.takes(whole):
+            self.graphs[one.name] = company[-1]
+            return (LEFT_OUT,)
         graph = company[-1] if self.asking.takes(whole) or self.asking.refused(whole) else whole
         self.graphs[one.name] = graph
         kept = self.asking.reasons(graph) or ()
@@ -209,7 +231,7 @@ class Causes:
             tuple(follows),
             sum(one.macs for one in everything),
             sum(self._crossing(one) for one in everything),
-            TRAINED if self._is_training(roots[0]) else HINTS.get(first.code, ""),
+            TRAINED if self._is_training(roots[0]) else HINTS.get(first, ""),
         )
 
     def _is_training(self, root: str) -> bool:
