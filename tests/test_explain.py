@@ -185,12 +185,13 @@ def test_open_sizes_are_told(backend: str) -> None:
     assert one.error == "" and "open sizes" in " ".join(one.warnings)
 
 
-def test_sizes_that_depend_on_data_are_no_error() -> None:
+@pytest.mark.parametrize("backend", ["neutron", "xnnpack", "ethos-u55", "ethos-u85"])
+def test_sizes_that_depend_on_data_are_no_error(backend: str) -> None:
     class Chosen(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
             return x[x[:, 0] > 0].abs()
 
-    one = of(Chosen(), (torch.randn(4, 8),), "neutron")
+    one = of(Chosen(), (torch.randn(4, 8),), backend)
     assert one.causes and all(operator.cause is not None for operator in one.operators if operator.delegate is None)
 
 
