@@ -70,9 +70,9 @@ def broken() -> object:
     raise RuntimeError("no weights here")
 
 
-def listed() -> object:
-    """A factory of example inputs by name."""
-    return Small(), {"x": torch.ones(1, 3, 12, 12)}
+def sized() -> object:
+    """A factory of the size of example inputs."""
+    return Small(), 12
 
 
 def nothing() -> object:
@@ -185,12 +185,13 @@ def test_open_sizes_are_told(backend: str) -> None:
     assert one.error == "" and "dynamic sizes" in " ".join(one.warnings)
 
 
-def test_sizes_that_depend_on_data_are_no_error() -> None:
+@pytest.mark.parametrize("backend", ["neutron", "xnnpack", "ethos-u55", "ethos-u85"])
+def test_sizes_that_depend_on_data_are_no_error(backend: str) -> None:
     class Chosen(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
             return x[x[:, 0] > 0].abs()
 
-    one = of(Chosen(), (torch.randn(4, 8),), "neutron")
+    one = of(Chosen(), (torch.randn(4, 8),), backend)
     assert one.causes and all(operator.cause is not None for operator in one.operators if operator.delegate is None)
 
 
@@ -321,6 +322,8 @@ def test_a_linear_layer_of_a_model_that_is_not_quantised_is_that_and_nothing_els
     """`to_edge` makes a transposed constant and a product of it, which no quantized model has in that form."""
     one = of(nn.Sequential(nn.Linear(8, 16, bias), nn.ReLU()), (torch.ones(2, 8),), backend, quantized=False)
     assert [cause.code for cause in one.causes] == ["not_quantized"]
+    known, (cause,) = {operator.name: operator.operator for operator in one.operators}, one.causes
+    assert [known[name] for name in cause.follows] == ["aten.permute_copy.default"]  # of the weight: not one more cause
     assert {one.operators[index].operator for index in (0, 1)} == {
         "aten.permute_copy.default",
         f"aten.{'addmm' if bias else 'mm'}.default",
@@ -552,7 +555,10 @@ def test_a_backend_that_ends_its_process_is_told(tmp_path: Path) -> None:
         (["nothing.pt2", "--backend", "neutron"], "nothing.pt2: found no such file"),
         (["test_explain:broken", "--backend", "neutron"], "RuntimeError: no weights here"),
         (["test_explain:nothing", "--backend", "neutron"], "found int, expected a pair"),
-        (["test_explain:listed", "--backend", "neutron"], "example inputs: found dict, expected a tensor or a tuple"),
+        (
+            ["test_explain:sized", "--backend", "neutron"],
+            "example inputs: found int, expected a tensor, a tuple, a dict",
+        ),
         (["test_explain:absent", "--backend", "neutron"], "has no 'absent'"),
         ([SMALL, "--backend", "neutrons"], "no backend 'neutrons', did you mean 'neutron'?"),
         ([SMALL, "--backend", "neutron", "--calibrate", "no.npz"], "no.npz: cannot be read"),

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from npu_assay.conformance.backend.loading import load_backend
 from npu_assay.conformance.cli import main
+from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.explain.explaining import How
 from npu_assay.conformance.explain.models import model_of, quantize
 from npu_assay.conformance.explain.reducing import reduce
@@ -136,8 +137,62 @@ def test_from_a_shell_too() -> None:
     assert done.stdout == f"no operator of {MODEL} shows it alone on neutron\n"
 
 
+def attention() -> tuple[nn.Module, tuple[Tensor, ...]]:
+    """A factory of a model whose operators users call otherwise than edge programs do."""
+
+    class Weighed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.mix, self.weigh = nn.Linear(8, 8), nn.Softmax(-1)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.weigh(self.mix(x))  # type: ignore[no-any-return]
+
+    return nn.Sequential(Weighed(), nn.ReLU()), (torch.randn(8, 8),)
+
+
+SOFTMAX, PRODUCT = "aten._softmax.default", "aten.addmm.default"
+MEANT = {
+    "softmax": SOFTMAX,
+    "_softmax": SOFTMAX,
+    "aten.softmax.int": SOFTMAX,
+    "torch.ops.aten.softmax.int": SOFTMAX,
+    "aten._softmax.default": SOFTMAX,
+    "aten.softmax": SOFTMAX,
+    "F.softmax": SOFTMAX,
+    "nn.Softmax": SOFTMAX,
+    "0.weigh": SOFTMAX,
+    "linear": PRODUCT,
+    "Linear": PRODUCT,
+    "0.mix": PRODUCT,
+    "0": PRODUCT,
+    "relu": "aten.relu.default",
+    "1": "aten.relu.default",
+}
+
+
+@pytest.mark.parametrize("name", MEANT)
+@pytest.mark.parametrize("quantized", [True, False])
+def test_operators_are_called_as_users_write_them(name: str, quantized: bool) -> None:
+    backend, (module, inputs) = load_backend("neutron"), attention()
+    model = model_of(torch.export.export(module.eval(), inputs), [inputs])
+    program = quantize(model, How().quantizer(backend), [inputs]).program if quantized else model.program
+    found = reduce(program, backend, "neutron", "op", name)
+    assert found is not None and found.operator.operator == MEANT[name]
+
+
+@pytest.mark.parametrize(("name", "near"), [("sofmax", "softmax"), ("0.mx", "0.mix"), ("aten.soft.int", None)])
+def test_a_name_that_means_nothing_is_told_with_the_nearest(name: str, near: str | None) -> None:
+    backend, (module, inputs) = load_backend("neutron"), attention()
+    with pytest.raises(
+        UsageError, match=r"expected an operator or a module of the model: linear, relu, softmax$"
+    ) as told:
+        reduce(torch.export.export(module.eval(), inputs), backend, "neutron", "op", name)
+    assert near is None or f"--op: found {name!r} (near it: {near}" in str(told.value)
+
+
 def test_what_cannot_be_asked() -> None:
     output = run("--backend", "neutron", "--of", "op", "--op", "gelo", code=2).output
-    assert "--op: found 'gelo', expected an operator of the lowered model: " in output and " gelu," in output
+    assert "--op: found 'gelo' (near it: gelu), expected an operator or a module of the model: conv2d, gelu" in output
     assert "--of op: expected --op NAME beside it" in run("--backend", "neutron", "--of", "op", code=2).output
     assert "no backend 'neutrons'" in run("--backend", "neutrons", "--of", "crash", code=2).output

@@ -22,7 +22,7 @@ KINDS = ("undelegated", "wrong", "crash", "op")
     "name",
     metavar="NAME",
     shell_complete=every_operator,
-    help="Look only at operators of this name (gelu); needed by --of op.",
+    help="Look only at operators of this name (gelu, aten.softmax.int), or of this module; needed by --of op.",
 )
 @click.option("--calibrate", metavar="FILE.npz|random", help="Quantize MODEL first, as assay explain does.")
 @click.option("--dynamic", is_flag=True, help="Quantize activations at run time.")

@@ -101,6 +101,17 @@ def npy_arrays(data: bytes) -> list[Array]:
     return list(_members(data)) if data.startswith(ZIP_MAGICS) else [npy_array(data)]
 
 
+def npy_names(data: bytes) -> list[str]:
+    """The names of the arrays of an `.npz` file, in its order; empty for an `.npy` file. Raises NpyError."""
+    if not data.startswith(ZIP_MAGICS):
+        return []
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            return [name.removesuffix(SUFFIX) for name in archive.namelist()]
+    except _BAD_ARCHIVE as error:
+        raise NpyError(f"not an .npz file: {_reason(error)}") from error
+
+
 def _members(data: bytes) -> Iterator[Array]:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:

@@ -23,22 +23,25 @@ __all__ = ["Explanation", "explain"]
 def explain(
     program: ExportedProgram,
     backends: Sequence[str | Backend],
-    samples: Sequence[tuple[Any, ...]] | None = None,
+    samples: Sequence[Any] | None = None,
     *,
     dynamic: bool = False,
-    inputs: Sequence[tuple[Any, ...]] | None = None,
+    inputs: Sequence[Any] | None = None,
 ) -> Explanation:
     """What each backend takes of an exported program, in this process.
 
     `samples` are inputs to calibrate with: each backend's quantizer quantizes the program first. Without them it is
     taken as it is. It runs on `inputs`, else on the samples, else on random numbers. `dynamic` leaves activations to be
-    quantized at run time. What a backend raises is in its part of the answer (`error`). Raises UsageError for a backend
-    that cannot be loaded.
+    quantized at run time. Samples and inputs are tuples, dicts of inputs by name, or pairs of both. What a backend
+    raises is in its part of the answer (`error`). Raises UsageError for a backend that cannot be loaded, and for inputs
+    that the program does not take.
     """
     from npu_assay.conformance.backend.loading import load_whole
     from npu_assay.conformance.explain.explaining import How, explained
+    from npu_assay.conformance.explain.inputs import inputs_of
     from npu_assay.conformance.explain.models import model_of
 
     model = model_of(program, inputs or samples)
+    given = None if samples is None else [inputs_of(program, each) for each in samples]
     loaded = [load_whole(each) if isinstance(each, str) else each for each in backends]
-    return Explanation(model.name, tuple(explained(model, each, samples, How(dynamic))[0] for each in loaded))
+    return Explanation(model.name, tuple(explained(model, each, given, How(dynamic))[0] for each in loaded))

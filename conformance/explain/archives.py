@@ -18,7 +18,12 @@ from npu_assay.conformance.common.errors import UsageError
 PLAIN = re.compile(r"[\w\s+\-*/%(),.<>=!&|~:]*")
 """What an expression of sizes is made of; torch hands it to sympy, which evaluates it."""
 SAMPLES = "data/sample_inputs/"
+NESTINGS = ("in_spec", "out_spec")
 KNOWN = ("models/", "data/weights/", "data/constants/", SAMPLES, "extra/", ".data/")
+COLLECTIONS = ("builtins.tuple", "builtins.list", "builtins.dict", "collections.OrderedDict")
+"""What inputs and results are nested in; other classes are those of libraries, which torch would ask for, or import."""
+ENUM = "__enum__"
+"""In the keys of a dict: what torch imports a module for."""
 ALONE = ("archive_format", "archive_version", "byteorder", "version")
 
 
@@ -50,14 +55,39 @@ def _harmless(path: Path) -> io.BytesIO:
                 raise UsageError(f"{path}: found {name!r}, expected the records of one exported program")
             data = given.read(name)
             if record.endswith(".json"):
-                _check(path, name, data)
+                _check(path, name, parsed := json.loads(data))
+                data = json.dumps(_plain(path, parsed)).encode()
             taken.writestr(name, b"" if record.startswith(SAMPLES) else data)
     made.seek(0)
     return made
 
 
-def _check(path: Path, name: str, data: bytes) -> None:
-    for key, value in _items(json.loads(data)):
+def _plain(path: Path, data: Any) -> Any:
+    """The same with all inputs and results nested in Python's own collections."""
+    if isinstance(data, dict):
+        return {key: _nesting(path, each) if key in NESTINGS else _plain(path, each) for key, each in data.items()}
+    return [_plain(path, each) for each in data] if isinstance(data, list) else data
+
+
+def _nesting(path: Path, text: Any) -> Any:
+    """How something is nested, as torch writes that: tuples stand for the classes of libraries."""
+    if not isinstance(text, str) or not text:
+        return text
+    version, tree = json.loads(text)
+    for each in filter(None, [tree, *(kid for kids in _lists(tree) for kid in kids)]):
+        if each["type"] not in (None, *COLLECTIONS):
+            each.update(type=COLLECTIONS[0], context="null")
+        elif ENUM in str(each["context"]):
+            raise UsageError(f"{path}: found an enumeration among the names of inputs or results, expected texts")
+    return json.dumps([version, tree])
+
+
+def _lists(tree: Any) -> Iterator[list[Any]]:
+    return (value for key, value in _items(tree) if key == "children_spec")
+
+
+def _check(path: Path, name: str, data: Any) -> None:
+    for key, value in _items(data):
         if key == "use_pickle" and value is not False:
             raise UsageError(f"{path}: {name} has a pickled tensor or object, which is not read: export it as a buffer")
         if key in ("expr_str", "as_expr") and isinstance(value, str) and ("__" in value or not PLAIN.fullmatch(value)):

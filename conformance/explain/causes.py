@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import prod
 from typing import Any
 
 from torch import fx
@@ -17,21 +18,35 @@ from torch import fx
 from npu_assay.conformance.cases.make import SUBJECT, bias_quant, weight_quant
 from npu_assay.conformance.explain.asking import Asking, spelled
 from npu_assay.conformance.explain.costs import nbytes, values
-from npu_assay.conformance.explain.lowered import Lowered, computing, source_behind
+from npu_assay.conformance.explain.lowered import NO_EDGE_FORM, Lowered, computing, source_behind
 from npu_assay.conformance.explain.record import Cause, Operator, Reason
-from npu_assay.conformance.explain.single import Unspoken, alone, linear_layer, product_of, quantized, split
+from npu_assay.conformance.explain.single import Unspoken, alone, is_item, linear_layer, product_of, quantized, split
 from npu_assay.conformance.explain.summary import MODEL
+from npu_assay.conformance.explain.training import CURE
 from npu_assay.conformance.programs.graph import Graph, Ref, Step, references, renamed
 from npu_assay.conformance.run.outline import NO_WORK
 from npu_assay.partitioners.exir.ops import DEQUANTIZE, DEQUANTIZE_DYNAMIC, DEQUANTIZE_PER_GROUP, target_name
 
 NOT_QUANTIZED = Reason("not_quantized", "numbers are real", "this backend takes the operator in quantized models only")
+LEFT_OUT = Reason(
+    NOT_QUANTIZED.code,
+    "its constants are real numbers",
+    "this backend takes the operator with quantized constants only",
+)
 SILENT = Reason("no_reason", "no tag", "the partitioner left the operator out and gave no reason")
 A_CONSTANT, UNNAMED = "a constant", ("_tensor_constant", "lifted_tensor_", "_frozen_param")
 """What a constant is called that the user gave no name, and what names export and quantizers give those have."""
+UNCODED = "quantized"
+"""The code of operators whose operands or results are no codes: what is behind codes has nothing to do with that."""
 UNSUPPORTED = "unsupported"
 """The code of operators that no table row has."""
-HINTS: Mapping[str, str] = {NOT_QUANTIZED.code: "quantize the model: --calibrate FILE.npz, or --calibrate random"}
+TRAINING = ("BatchNorm", "Dropout", "batch_norm", "dropout")
+TRAINED = f"it does as in training: {CURE}"
+HINTS: Mapping[Reason, str] = {
+    NOT_QUANTIZED: "quantize the model: --calibrate FILE.npz, or --calibrate random",
+    LEFT_OUT: "quantize it as the layers around it",
+}
+CONVERSIONS = ("dim_order_ops._to_dim_order_copy.default", "aten._to_copy.default")
 
 
 @dataclass
@@ -39,12 +54,14 @@ class Causes:
     """The causes of one lowered model.
 
     quantized: whether it was quantized for the backend, whose quantizer may have left all of it alone.
+    trained: modules that do as in training.
     graphs: each operator that is left out for itself, as a model of its own in the best company.
     """
 
     lowered: Lowered
     asking: Asking
     quantized: bool
+    trained: frozenset[str] = frozenset()
     nodes: dict[str, fx.Node] = field(init=False)
     operators: dict[str, Operator] = field(init=False)
     graphs: dict[str, Graph] = field(default_factory=dict)
@@ -60,12 +77,13 @@ class Causes:
         for one in self.lowered.operators:
             if one.delegate is None:
                 self._look_at(one)
+        self._fold_conversions()
         roots = {name: self.root(name) for name in list(self.follows)}
         groups: dict[tuple[Any, ...], list[str]] = {}
         for name in self.own:
             groups.setdefault(self._kind(name), []).append(name)
         behind = {first: [n for n in self.follows if roots[n] == first] for first in self.own}
-        causes = sorted((self._cause(names, behind) for names in groups.values()), key=_dearest)
+        causes = sorted((self._cause(names, behind) for names in groups.values()), key=self._cost, reverse=True)
         numbers = {name: number for number, cause in enumerate(causes) for name in cause.operators}
         return tuple(self._told(one, numbers) for one in self.lowered.operators), tuple(causes)
 
@@ -73,6 +91,13 @@ class Causes:
 
     def _look_at(self, one: Operator) -> None:
         """Sort it: for itself, or for another."""
+        product = product_of(self.lowered.program, self.nodes[one.name])
+        if product is not None and not self._delegated(product):
+            self.follows[one.name] = product.name
+            return
+        if any(reason.code == NO_EDGE_FORM for reason in one.reasons):
+            self.own[one.name] = tuple(reason for reason in one.reasons if reason.code == NO_EDGE_FORM)
+            return
         around = list(self._around(one))
         own = self._own_reasons(one)
         if own is None and around:
@@ -82,11 +107,18 @@ class Causes:
         else:
             self.own[one.name] = own or one.reasons or (SILENT,)
 
+    def _fold_conversions(self) -> None:
+        """A conversion of truths that a comparison left them in belongs to that: users write the comparison alone."""
+        converting = [name for name in self.own if self.operators[name].operator in CONVERSIONS]
+        for name in converting:
+            source = source_behind(self.nodes[name].all_input_nodes[0]).name
+            if source in self.own and self.operators[source].dtype == "bool":
+                self.follows[name] = source
+                del self.own[name]
+
     def _own_reasons(self, one: Operator) -> tuple[Reason, ...] | None:
         """Why it is left out wherever it stands; None where it is taken in better company."""
         program, node = self.lowered.program, self.nodes[one.name]
-        if (product := product_of(program, node)) is not None and not self._delegated(product):
-            return None
         try:
             layer, graph = linear_layer(program, node), alone(program, node)
         except Unspoken:
@@ -100,6 +132,9 @@ class Causes:
         if any(answer is None for answer in answers):
             return None
         whole = weighted(company[-1], bias=True)
+        if whole != company[-1] and self.asking.takes(whole):
+            self.graphs[one.name] = company[-1]
+            return (LEFT_OUT,)
         graph = company[-1] if self.asking.takes(whole) or self.asking.refused(whole) else whole
         self.graphs[one.name] = graph
         kept = self.asking.reasons(graph) or ()
@@ -129,6 +164,8 @@ class Causes:
         near = [source.name for source in map(source_behind, node.all_input_nodes)]
         near += [user.name for user in _users(node)]
         left = [name for name in dict.fromkeys(near) if name in self.nodes and self.operators[name].delegate is None]
+        if {reason.code for reason in one.reasons} == {UNCODED} and (joined := set(_joined(node)) & set(left)):
+            left = [name for name in left if name in joined]
         words = {word for reason in one.reasons for word in re.findall(r"\w+", reason.found)}
         if self._is_real:
             return
@@ -194,8 +231,12 @@ class Causes:
             tuple(follows),
             sum(one.macs for one in everything),
             sum(self._crossing(one) for one in everything),
-            HINTS.get(first.code, ""),
+            TRAINED if self._is_training(roots[0]) else HINTS.get(first, ""),
         )
+
+    def _is_training(self, root: str) -> bool:
+        one = self.operators[root]
+        return one.module in self.trained and any(part in f"{one.kind} {one.operator}" for part in TRAINING)
 
     def _spoken(self, found: str) -> str:
         """What a partitioner found, in the user's words."""
@@ -222,6 +263,15 @@ class Causes:
         taken = any(self._delegated(user) for user in _users(node))
         return sum(map(_least, given)) + (min(map(nbytes, _results(node))) if taken else 0)
 
+    def _cost(self, cause: Cause) -> tuple[int, int]:
+        """What a cause costs, to rank it: what a processor computes instead of the device, and the bytes over borders.
+
+        An operator counts its multiply-accumulates, or the numbers that it gives where nothing multiplies; each takes a
+        small processor about as long as a byte. Of causes that cost the same, that of more operators is the dearer one.
+        """
+        work = (max(self.operators[name].macs, prod(self.operators[name].shape)) for name in cause.operators)
+        return sum(work) + cause.bytes, len(cause.operators)
+
     def _delegated(self, node: fx.Node) -> bool:
         return node.name in self.operators and self.operators[node.name].delegate is not None
 
@@ -233,11 +283,6 @@ class Causes:
         near = next(self._around(one), "")
         reasons = (replace(r, follows="" if r.code in inherent else near) for r in one.reasons)
         return replace(one, reasons=tuple(reasons), cause=numbers.get(one.name))
-
-
-def _dearest(cause: Cause) -> tuple[int, ...]:
-    """For sorting: what computes most, then what is most, then what crosses most."""
-    return (-cause.macs, -len(cause.operators), -cause.bytes)
 
 
 def _in_company(graph: Graph) -> Iterator[Graph]:
@@ -298,6 +343,18 @@ def _users(node: fx.Node) -> Iterator[fx.Node]:
             waiting += each.users
         else:
             yield each
+
+
+def _joined(node: fx.Node) -> Iterator[str]:
+    """The names of operators that it gives real numbers, or takes them from."""
+    yield from (each.name for each in map(_picked, node.all_input_nodes))
+    for user in node.users:
+        yield from (each.name for each in (user.users if is_item(user) else (user,)))
+
+
+def _picked(node: fx.Node) -> fx.Node:
+    """The operator of several results that a node picks one of; the node itself if it is another."""
+    return node.all_input_nodes[0] if is_item(node) else node
 
 
 def _least(node: fx.Node) -> int:

@@ -15,12 +15,15 @@ from torch.utils import _pytree as pytree
 from npu_assay.conformance.explain.asking import Asking
 from npu_assay.conformance.explain.causes import Causes
 from npu_assay.conformance.explain.changes import smallest_change
+from npu_assay.conformance.explain.inputs import Given, Inputs
 from npu_assay.conformance.explain.inside import codes_inside
 from npu_assay.conformance.explain.layers import infinite_of, layers_of
 from npu_assay.conformance.explain.lowered import Lowered, lower, origins
-from npu_assay.conformance.explain.models import Inputs, Model, Quantized, quantize
+from npu_assay.conformance.explain.models import Model, Quantized, quantize
 from npu_assay.conformance.explain.numbers import Outputs, compared
+from npu_assay.conformance.explain.origins import module_of
 from npu_assay.conformance.explain.record import Cause, Change, Explained, nothing
+from npu_assay.conformance.explain.training import trained, warnings_of
 from npu_assay.conformance.table import load_table
 from npu_assay.partitioners.exir import Backend, run_program
 
@@ -45,7 +48,7 @@ RUNS = 4  # inputs that results are compared on
 LOOKS = 2  # inputs that layers are looked at with
 
 
-def explained(model: Model, backend: Backend, samples: Sequence[Inputs] | None, how: How) -> tuple[Explained, bytes]:
+def explained(model: Model, backend: Backend, samples: Sequence[Given] | None, how: How) -> tuple[Explained, bytes]:
     """The model on one backend, and its `.pte` file, b"" for none. What the backend raises is told, not raised."""
     quantized = None
     try:
@@ -54,12 +57,12 @@ def explained(model: Model, backend: Backend, samples: Sequence[Inputs] | None, 
         lowered = lower(quantized.program if quantized else model.program, backend)
     except Exception as error:  # noqa: BLE001  (a backend may raise anything)
         return nothing(backend.name, told(error), quantized is not None), b""
-    causes = Causes(lowered, asking := Asking(backend, load_table(backend.table)), quantized is not None)
+    asking, training = Asking(backend, load_table(backend.table)), trained(model.program)
+    causes = Causes(lowered, asking, quantized is not None, frozenset(module_of(node)[0] for node in training))
     operators, found = causes.found()
     found = tuple(_changed(cause, causes, asking) if n < CHANGED else cause for n, cause in enumerate(found))
     one = Explained(backend.name, quantized is not None, operators, found, lowered.delegates, None, None, ())
-    if quantized is not None:
-        one = replace(one, warnings=quantized.warnings)
+    one = replace(one, warnings=(*warnings_of(training), *(quantized.warnings if quantized is not None else ())))
     measured = _Measured(model, quantized, lowered, backend, list(model.inputs)[:RUNS])
     return measured.told_of(one), measured.buffer
 
@@ -117,7 +120,9 @@ class _Measured:
         return replace(one, error="; ".join(self.errors))
 
     def file(self) -> dict[str, Any]:
-        """The sizes of the `.pte` file and of its arenas."""
+        """The sizes of the `.pte` file and of its arenas; nothing for what ExecuTorch's own lowering refuses."""
+        if not self.lowered.is_edge:
+            return {}
         made = self.lowered.manager.to_executorch()
         memory = sum(sum(plan.buffer_sizes) for plan in made.executorch_program.plans)
         self.buffer = made.buffer
@@ -127,7 +132,7 @@ class _Measured:
         """Device, quantized model and float model on the first inputs."""
         edge = self.lowered.manager.exported_program()
         runtimes = {self.backend.details.__name__: self.backend.runtime}
-        flat = [pytree.tree_leaves(each) for each in self.inputs]
+        flat = [each.leaves for each in self.inputs]
         runs: dict[str, list[Outputs]] = {"device": [_tensors(run_program(edge, each, runtimes)) for each in flat]}
         if self.quantized is not None:
             runs["quantized"] = _called(self.coded, self.inputs)
@@ -139,7 +144,7 @@ class _Measured:
         if self.quantized is None and not self.model.is_quantized:
             return {}
         constants = {} if self.quantized is None else self.quantized.constants
-        inputs = self.inputs[:LOOKS]
+        inputs = [each.leaves for each in self.inputs[:LOOKS]]
         try:
             codes = codes_inside(self.lowered.program, self.backend, inputs)
         except Exception as error:  # noqa: BLE001  (the same)
@@ -158,7 +163,7 @@ def _module(program: ExportedProgram) -> fx.GraphModule:
 
 def _called(module: fx.GraphModule, inputs: Sequence[Inputs]) -> list[Outputs]:
     with torch.no_grad():
-        return [_tensors(module(*each)) for each in inputs]
+        return [_tensors(module(*each.args, **each.kwargs)) for each in inputs]
 
 
 def _tensors(outputs: Any) -> list[Tensor]:

@@ -8,7 +8,6 @@ from typing import Any
 from torch import Tensor, fx
 from torch.export import ExportedProgram
 from torch.export.graph_signature import OutputKind, OutputSpec, TensorArgument
-from torch.utils import _pytree as pytree
 
 from npu_assay.conformance.explain.origins import origin_of
 from npu_assay.partitioners.exir import Backend, copy_program, run_program, to_backend
@@ -21,7 +20,7 @@ Codes = Mapping[str, Tensor]
 def codes_inside(program: ExportedProgram, backend: Backend, inputs: Sequence[Sequence[Any]]) -> list[Codes]:
     """For each input the codes of the layers, as the device computes them. Raises what the backend raises.
 
-    program: in the edge dialect, as the partitioner gets it.
+    inputs: in the program's order, nested in nothing. program: in the edge dialect, as the partitioner gets it.
     """
     opened = copy_program(program)
     output = opened.graph.output_node()
@@ -33,7 +32,7 @@ def codes_inside(program: ExportedProgram, backend: Backend, inputs: Sequence[Se
     specs += [OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(node.name), None) for node in nodes]
     name = backend.details.__name__
     lowered = to_backend(opened, backend.partitioner(), details={name: backend.details})
-    runs = (run_program(lowered, pytree.tree_leaves(tuple(each)), {name: backend.runtime}) for each in inputs)
+    runs = (run_program(lowered, list(each), {name: backend.runtime}) for each in inputs)
     names = [(origin_of(node), place - len(nodes)) for place, node in enumerate(nodes)]
     return [{name: results[place] for name, place in names if name is not None} for results in runs]
 

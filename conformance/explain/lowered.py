@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
+import torch
 from torch import fx
 from torch._higher_order_ops.executorch_call_delegate import executorch_call_delegate
+from torch._ops import OpOverload
 from torch.export import ExportedProgram
 
 from npu_assay.conformance.explain.costs import first, macs, nbytes, sizes, values
@@ -18,13 +20,24 @@ from npu_assay.conformance.run.outline import NO_WORK
 from npu_assay.conformance.run.partitioning import tags_of
 from npu_assay.partitioners.exir import (
     Backend,
+    EdgeCompileConfig,
+    EdgeError,
     EdgeProgramManager,
     Partitioner,
     PartitionResult,
     copy_program,
     to_edge_transform_and_lower,
 )
+from npu_assay.partitioners.exir.backend.partition_result import DELEGATION_TAG
 from npu_assay.partitioners.exir.ops import target_name
+from npu_assay.partitioners.exir.verifier import violations
+
+Result = TypeVar("Result")
+
+
+NO_EDGE_FORM = "no_edge_form"
+"""The code of operators that export can read, and edge programs may not have."""
+OUTSIDE = "ExecuTorch's edge dialect does not have this operator, or not of this type: no backend can take it"
 
 
 class Watched(Partitioner):
@@ -33,14 +46,16 @@ class Watched(Partitioner):
     def __init__(self, inner: Partitioner) -> None:
         super().__init__(inner.spec)
         self.inner = inner
+        self.whole: tuple[OpOverload, ...] = ()
         self.program: ExportedProgram | None = None
         self.reasons: dict[str, tuple[Reason, ...]] = {}
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
         """The inner partitioner's answer."""
-        result = self.inner(exported_program)
+        outside = dict(violations(exported_program, EdgeCompileConfig(preserve_ops=list(self.whole))))
+        result = _untagged(self.inner(exported_program), outside)
         self.program = copy_program(result.tagged_exported_program)
-        self.reasons = {}
+        self.reasons = {node.name: (_outside(error),) for node, error in outside.items()}
         for one in getattr(self.inner, "rejections", None) or ():
             reason = Reason(str(one.code), str(one.found), str(one.sentence))
             self.reasons[str(one.node)] = (*self.reasons.get(str(one.node), ()), reason)
@@ -48,7 +63,9 @@ class Watched(Partitioner):
 
     def ops_to_not_decompose(self, ep: ExportedProgram) -> Any:
         """What the inner partitioner wants whole."""
-        return self.inner.ops_to_not_decompose(ep)
+        found = self.inner.ops_to_not_decompose(ep)
+        self.whole = tuple(found[0])
+        return found
 
     def transform_for_pre_decomposition(self, program: ExportedProgram) -> ExportedProgram:
         """What the inner partitioner makes of the program first."""
@@ -64,18 +81,53 @@ class Lowered:
     operators: tuple[Operator, ...]
 
     @property
+    def is_edge(self) -> bool:
+        """Whether edge programs may have all of its operators."""
+        return not any(reason.code == NO_EDGE_FORM for one in self.operators for reason in one.reasons)
+
+    @property
     def delegates(self) -> tuple[Delegate, ...]:
         """Its delegates, in the order of their calls."""
         return tuple(map(_delegate, calls(self.manager.exported_program())))
 
 
+def _outside(error: EdgeError) -> Reason:
+    """Why no backend takes an operator."""
+    return Reason(NO_EDGE_FORM, f"{error.what}: {error.found}", OUTSIDE)
+
+
+def _untagged(result: PartitionResult, outside: Collection[fx.Node]) -> PartitionResult:
+    """The answer without the partitions that have what edge programs may not have."""
+    program = result.tagged_exported_program
+    tags = tags_of(program.graph)
+    wrong = {tags[node.name] for node in outside if node.name in tags}
+    for node in program.graph.nodes:
+        if tags.get(node.name) in wrong:
+            del node.meta[DELEGATION_TAG]
+    return PartitionResult(program, {tag: spec for tag, spec in result.partition_tags.items() if tag not in wrong})
+
+
+def as_edge(lowering: Callable[[EdgeCompileConfig], Result]) -> Result:
+    """What lowers a model, with the checks of the edge dialect; without them where they would end it."""
+    try:
+        return lowering(EdgeCompileConfig())
+    except EdgeError:
+        return lowering(EdgeCompileConfig(_check_ir_validity=False))
+
+
 def lower(exported: ExportedProgram, backend: Backend) -> Lowered:
-    """Lower a model by the flow of `to_edge_transform_and_lower`. Raises what the backend and the export API raise."""
+    """Lower a model by the flow of `to_edge_transform_and_lower`. Raises what the backend and the export API raise.
+
+    What edge programs may not have is left out, with that as its reason.
+    """
     watched = Watched(backend.partitioner())
-    with marked(exported.graph):
-        manager = to_edge_transform_and_lower(
-            exported, list(backend.passes), [watched], details={backend.details.__name__: backend.details}
-        )
+    passes, details = list(backend.passes), {backend.details.__name__: backend.details}
+
+    def lowering(config: EdgeCompileConfig) -> EdgeProgramManager:
+        return to_edge_transform_and_lower(exported, passes, [watched], compile_config=config, details=details)
+
+    with marked(exported.graph), torch.no_grad():  # some operators have no derivative of what they give
+        manager = as_edge(lowering)
     program = watched.program
     assert program is not None, "a lowering that asked nobody"
     return Lowered(manager, program, operators_of(program, watched.reasons, manager.exported_program()))

@@ -3,32 +3,38 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 from torch.export import ExportedProgram
 
 from npu_assay.conformance.backend.loading import load_object
 from npu_assay.conformance.common.errors import UsageError
-from npu_assay.conformance.common.npy import NpyError, npy_arrays
+from npu_assay.conformance.common.npy import NpyError, npy_arrays, npy_names
 from npu_assay.conformance.explain.archives import read_program
+from npu_assay.conformance.explain.costs import values
+from npu_assay.conformance.explain.inputs import Given, Inputs, inputs_of, named, nested, others, random_inputs
 from npu_assay.conformance.explain.layers import Constants, constants_of
 from npu_assay.conformance.explain.lowered import operators_in
-from npu_assay.conformance.explain.origins import marked, origin_of
+from npu_assay.conformance.explain.observing import decide_once
+from npu_assay.conformance.explain.origins import marked, module_of, origin_of, source_of
+from npu_assay.conformance.explain.summary import MODEL
 from npu_assay.conformance.run.outline import NO_WORK
 from npu_assay.partitioners.exir.ops import target_name
 
 RANDOM = "random"
 LIBRARIES = ("builtins", "torch", "torchao")
 """Modules of warnings that a user of the quantizer can do nothing about."""
+WIDE_CURE = "export module.float() with inputs of float32, or put .float() after what has to be exact"
 OPEN = "the model has dynamic sizes; quantized here it has those of its example inputs, and is explained with these"
 SAMPLES = 4  # random inputs that calibrate
-Inputs = tuple[Any, ...]
+EXPECTED = "a pair (module, example inputs) or (module, tuple, dict by name)"
+EXAMPLES = "a tensor, a tuple, a dict by name, or a tuple and a dict"
 
 
 @dataclass(frozen=True)
@@ -52,16 +58,20 @@ class Model:
         return any(n.op == "call_function" and target_name(n.target) in NO_WORK - {"getitem"} for n in nodes)
 
 
-def model_of(program: ExportedProgram, inputs: Sequence[Inputs] | None = None) -> Model:
-    """A program as a model that runs on these inputs, or on random ones."""
-    return Model("program", program, tuple(inputs) if inputs else (tuple(_random_inputs(program, 0)),))
+def model_of(program: ExportedProgram, inputs: Sequence[Given] | None = None) -> Model:
+    """A program as a model that runs on these inputs, or on random ones. Raises UsageError for others."""
+    return Model("program", program, _all(program, inputs) if inputs else (random_inputs(program, 0),))
+
+
+def _all(program: ExportedProgram, given: Sequence[Given]) -> tuple[Inputs, ...]:
+    return tuple(inputs_of(program, each) for each in given)
 
 
 def load_model(spec: str) -> Model:
     """The model of a `.pt2` file, or of `module:factory`. Raises UsageError."""
     if ":" not in spec or Path(spec).suffix == ".pt2":
         program = read_program(Path(spec))
-        return Model(Path(spec).name, program, (tuple(_random_inputs(program, 0)),))
+        return Model(Path(spec).name, program, (random_inputs(program, 0),))
     found = load_object("model", spec)
     if callable(found) and not isinstance(found, nn.Module):
         try:
@@ -73,44 +83,35 @@ def load_model(spec: str) -> Model:
 
 def _exported(spec: str, found: object) -> tuple[ExportedProgram, tuple[Inputs, ...]]:
     if isinstance(found, ExportedProgram):
-        return found, (tuple(_random_inputs(found, 0)),)
-    if not isinstance(found, tuple) or len(found) != 2 or not isinstance(found[0], nn.Module):
+        return found, (random_inputs(found, 0),)
+    if not isinstance(found, tuple) or len(found) not in (2, 3) or not isinstance(found[0], nn.Module):
         kind = type(found).__name__
-        raise UsageError(
-            f"model {spec!r}: found {kind}, expected a pair (module, example inputs) or an ExportedProgram"
-        )
-    module, inputs = found
-    if not isinstance(inputs, (Tensor, tuple, list)):
-        raise UsageError(f"model {spec!r}: example inputs: found {type(inputs).__name__}, expected a tensor or a tuple")
-    inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+        raise UsageError(f"model {spec!r}: found {kind}, expected {EXPECTED}, or an ExportedProgram")
+    module, *given = found
+    inputs = _example(spec, given)
     try:
         with torch.no_grad():
-            return torch.export.export(module.eval(), inputs), (inputs,)
+            program = torch.export.export(module.eval(), inputs.args, dict(inputs.kwargs))
     except Exception as error:
         raise UsageError(f"model {spec!r}: torch.export cannot export it: {_told(error)}") from error
+    return program, (inputs_of(program, inputs),)
+
+
+def _example(spec: str, given: Sequence[object]) -> Inputs:
+    """The example inputs that a factory gives beside its module: one collection of them, or a tuple and a dict."""
+    kinds = [(Tensor, tuple, list, Mapping)] if len(given) == 1 else [(tuple,), (Mapping,)]
+    for each, kind in zip(given, kinds, strict=True):
+        if not isinstance(each, kind):
+            raise UsageError(f"model {spec!r}: example inputs: found {type(each).__name__}, expected {EXAMPLES}")
+    last = given[-1]
+    if isinstance(last, Mapping):
+        return Inputs(given[0] if isinstance(given[0], tuple) else (), dict(last))
+    return Inputs(tuple(last) if isinstance(last, (tuple, list)) else (last,))
 
 
 def _told(error: Exception) -> str:
     """An error in one line."""
     return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
-
-
-def _random_inputs(program: ExportedProgram, seed: int) -> Iterator[Any]:
-    """Inputs of the program's types and sizes: normal numbers, truths, small whole ones; numbers are as they were."""
-    generator = torch.Generator().manual_seed(seed)
-    wanted = set(program.graph_signature.user_inputs)
-    for node in program.graph.nodes:
-        if node.op != "placeholder" or node.name not in wanted:
-            continue
-        value = node.meta.get("val")
-        yield _random(value, generator) if isinstance(value, Tensor) else value
-
-
-def _random(like: Tensor, generator: torch.Generator) -> Tensor:
-    shape = [size if isinstance(size, int) else int(size.node.hint or 1) for size in like.shape]
-    if like.dtype.is_floating_point:
-        return torch.randn(shape, generator=generator).to(like.dtype)
-    return torch.randint(0, 2, shape, generator=generator).to(like.dtype)
 
 
 # ------------------------------------------------------------------------------------ calibration
@@ -119,36 +120,36 @@ def _random(like: Tensor, generator: torch.Generator) -> Tensor:
 def samples_of(model: Model, source: str) -> tuple[Inputs, ...]:
     """Inputs to calibrate with, or to run on: random ones, or those of an .npz file. Raises UsageError.
 
-    The file has one array for each input, in the order of inputs, with the samples along a first axis of its own.
+    The file has one array for each input, by the names of inputs or in their order, with the samples along a first axis
+    of its own.
     """
+    example = model.inputs[0]
     if source == RANDOM:
-        example = model.inputs[0]
-        return (example, *(tuple(_like(x, seed) for x in example) for seed in range(1, SAMPLES)))
-    arrays = _arrays(Path(source))
-    wanted = [x for x in model.inputs[0] if isinstance(x, Tensor)]
+        return (example, *(others(example, seed) for seed in range(1, SAMPLES)))
+    wanted = {n: x for n, x in zip(named(model.program), example.leaves, strict=True) if isinstance(x, Tensor)}
+    arrays = _arrays(Path(source), list(wanted))
     if len(arrays) != len(wanted):
         raise UsageError(f"{source}: found {len(arrays)} arrays, expected {len(wanted)}, one for each input")
-    columns = [_samples(source, number, a, x) for number, (a, x) in enumerate(zip(arrays, wanted, strict=True))]
+    pairs = zip(arrays, wanted.values(), strict=True)
+    columns = [_samples(source, number, a, x) for number, (a, x) in enumerate(pairs)]
     counts = {len(column) for column in columns}
     if len(counts) != 1:
         raise UsageError(f"{source}: found {' and '.join(map(str, sorted(counts)))} samples, expected as many of each")
-    return tuple(_placed(model.inputs[0], row) for row in zip(*columns, strict=True))
+    return tuple(_placed(model.program, example, row) for row in zip(*columns, strict=True))
 
 
-def _like(x: Any, seed: int) -> Any:
-    """Another random input; whole numbers are indices as often as not, and stay."""
-    if not isinstance(x, Tensor) or not x.dtype.is_floating_point:
-        return x
-    return torch.randn(x.shape, generator=torch.Generator().manual_seed(seed)).to(x.dtype)
-
-
-def _arrays(path: Path) -> list[Tensor]:
+def _arrays(path: Path, wanted: Sequence[str]) -> list[Tensor]:
+    """The arrays of a file in the order of the inputs, where it has their names; else in its own."""
     try:
-        return [torch.from_numpy(array.copy()) for array in npy_arrays(path.read_bytes())]
+        data = path.read_bytes()
+        found = [torch.from_numpy(array.copy()) for array in npy_arrays(data)]
+        names = npy_names(data)
     except (NpyError, TypeError) as error:
         raise UsageError(f"{path}: {error}") from error
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error
+    known = dict(zip(names, found, strict=True)) if len(names) == len(found) else {}
+    return [known[name] for name in wanted] if set(known) == set(wanted) else found
 
 
 def _samples(source: str, number: int, array: Tensor, x: Tensor) -> list[Tensor]:
@@ -161,10 +162,10 @@ def _samples(source: str, number: int, array: Tensor, x: Tensor) -> list[Tensor]
     return [each.to(x.dtype) for each in array]
 
 
-def _placed(example: Inputs, tensors: Sequence[Tensor]) -> Inputs:
+def _placed(program: ExportedProgram, example: Inputs, tensors: Sequence[Tensor]) -> Inputs:
     """The example inputs with these tensors."""
     left = iter(tensors)
-    return tuple(next(left) if isinstance(x, Tensor) else x for x in example)
+    return nested(program, [next(left) if isinstance(x, Tensor) else x for x in example.leaves])
 
 
 @dataclass(frozen=True)
@@ -179,7 +180,7 @@ class Quantized:
     warnings: tuple[str, ...]
 
 
-def quantize(model: Model, quantizer: Any, samples: Sequence[Inputs]) -> Quantized:
+def quantize(model: Model, quantizer: Any, samples: Sequence[Given]) -> Quantized:
     """The model quantized after training, by PT2E. Raises UsageError where torchao is not installed."""
     try:
         from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
@@ -187,16 +188,16 @@ def quantize(model: Model, quantizer: Any, samples: Sequence[Inputs]) -> Quantiz
         raise UsageError(
             "--calibrate needs torchao, which is not installed: pip install 'npu-assay[quantize]'"
         ) from error
-    with torch.no_grad(), warnings.catch_warnings(record=True) as caught:
+    with torch.no_grad(), warnings.catch_warnings(record=True) as caught, _wide_told(model.program):
         warnings.simplefilter("always")
         prepared = prepare_pt2e(model.program.module(), quantizer)
-        for sample in samples:
-            prepared(*sample)
-        _decide_once(prepared)
+        for sample in _all(model.program, samples):
+            prepared(*sample.args, **sample.kwargs)
+        decide_once(prepared)
         constants = constants_of(prepared)
         converted = convert_pt2e(prepared)
         with marked(converted.graph):
-            program = torch.export.export(converted, model.inputs[0])
+            program = torch.export.export(converted, model.inputs[0].args, dict(model.inputs[0].kwargs))
     told = dict.fromkeys(str(each.message) for each in caught if not each.category.__module__.startswith(LIBRARIES))
     if model.is_open:
         told[OPEN] = None
@@ -205,9 +206,20 @@ def quantize(model: Model, quantizer: Any, samples: Sequence[Inputs]) -> Quantiz
     return Quantized(program, by_operator, tuple(told))
 
 
-def _decide_once(prepared: nn.Module) -> None:
-    """Keep what each observer decides: a bias asks those of its operands again, and some search for long."""
-    for observer in prepared.modules():
-        decide = getattr(observer, "calculate_qparams", None)
-        if callable(decide):
-            vars(observer)["calculate_qparams"] = cache(decide)
+@contextmanager
+def _wide_told(program: ExportedProgram) -> Iterator[None]:
+    """What torchao asserts of types that it cannot quantize is told of the operator. Raises ValueError."""
+    try:
+        yield
+    except (AssertionError, RuntimeError) as error:
+        wide = next((node for node in operators_in(program.graph) if _is_wide(node)), None)
+        if wide is None:
+            raise
+        (module, kind), (source, _) = module_of(wide), source_of(wide)
+        where = f"{target_name(wide.target)} of {module or MODEL} ({kind}), {source}"
+        raise ValueError(f"quantizers take float32: found float64, {where}; {WIDE_CURE}") from error
+
+
+def _is_wide(node: fx.Node) -> bool:
+    tensors = (x for each in (node, *node.all_input_nodes) for x in values(each))
+    return any(x.dtype == torch.float64 for x in tensors)

@@ -12,16 +12,17 @@ from types import MappingProxyType
 from typing import NoReturn
 
 import torch
+from torch import fx
 from torch.export import ExportedProgram
 
 from npu_assay.conformance.cases.make import SUBJECT
-from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.explain.asking import Asking
 from npu_assay.conformance.explain.causes import Causes
-from npu_assay.conformance.explain.lowered import Watched, computing, lower, operators_of
+from npu_assay.conformance.explain.lowered import Watched, as_edge, computing, lower, operators_of
+from npu_assay.conformance.explain.naming import is_meant, unknown, written_as
+from npu_assay.conformance.explain.origins import marked
 from npu_assay.conformance.explain.record import Operator
 from npu_assay.conformance.explain.single import Unspoken, alone
-from npu_assay.conformance.explain.summary import short
 from npu_assay.conformance.explain.text import place
 from npu_assay.conformance.isolation.forking import fork
 from npu_assay.conformance.programs.build import model_inputs
@@ -29,7 +30,15 @@ from npu_assay.conformance.programs.graph import Fill, Graph, Quant, Value
 from npu_assay.conformance.repro.model import FEW, input_sources, model_source
 from npu_assay.conformance.run.partitioning import prepared
 from npu_assay.conformance.table import load_table
-from npu_assay.partitioners.exir import Backend, PartitionResult, run_program, to_backend, to_edge_transform_and_lower
+from npu_assay.partitioners.exir import (
+    Backend,
+    EdgeCompileConfig,
+    EdgeProgramManager,
+    PartitionResult,
+    run_program,
+    to_backend,
+    to_edge_transform_and_lower,
+)
 
 WITHIN = 60  # seconds for one operator
 REGISTER = "self.register_buffer("
@@ -62,8 +71,14 @@ class _Listening(Watched):
 
 def edge_of(exported: ExportedProgram, backend: Backend) -> ExportedProgram:
     """The program that a backend's partitioner is asked about first."""
+    listening, passes = _Listening(backend.partitioner()), list(backend.passes)
+
+    def lowering(config: EdgeCompileConfig) -> EdgeProgramManager:
+        return to_edge_transform_and_lower(exported, passes, [listening], compile_config=config)
+
     try:
-        to_edge_transform_and_lower(exported, list(backend.passes), [_Listening(backend.partitioner())])
+        with marked(exported.graph), torch.no_grad():
+            as_edge(lowering)
     except _Asked as asked:
         return asked.program
     raise AssertionError("a lowering that asked nobody")
@@ -72,48 +87,52 @@ def edge_of(exported: ExportedProgram, backend: Backend) -> ExportedProgram:
 def reduce(exported: ExportedProgram, backend: Backend, spec: str, what: str, name: str | None) -> Reduced | None:
     """The first operator that shows it alone; None where none does.
 
-    what: a key of SHOWS. name: of an operator ("gelu", "aten.gelu.default"), None for any. Raises UsageError for a name
-    that no operator has.
+    what: a key of SHOWS. name: of an operator or a module, as users write it (`is_meant`), None for any. Raises
+    UsageError for a name that means none.
     """
+    asking = Asking(backend, load_table(backend.table))
     if name is not None:
         _check_name(exported, backend, name)
-    asking = Asking(backend, load_table(backend.table))
-    parts = _left_out(exported, asking) if what == "undelegated" else _parts(exported, backend)
+    parts = _left_out(exported, asking, name) if what == "undelegated" else _parts(exported, backend, name)
     for operator, graph in parts:
-        if name is not None and name not in _names(operator):
-            continue
         for simpler in _simpler(graph):
             if SHOWS[what](simpler, asking):
                 return Reduced(operator, script(simpler, operator, spec, what))
     return None
 
 
-def _names(operator: Operator) -> tuple[str, str]:
-    return operator.operator, short(operator.operator)
-
-
 def _check_name(exported: ExportedProgram, backend: Backend, name: str) -> None:
-    program = edge_of(exported, backend)
-    operators = operators_of(program, {}, program)
-    if not any(name in _names(operator) for operator in operators):
-        known = ", ".join(sorted({short(operator.operator) for operator in operators}))
-        raise UsageError(f"--op: found {name!r}, expected an operator of the lowered model: {known}")
+    operators = [(operator, written) for _, operator, written in _operators(exported, edge_of(exported, backend))]
+    if not any(is_meant(name, *each) for each in operators):
+        raise unknown(name, operators)
 
 
-def _parts(exported: ExportedProgram, backend: Backend) -> Iterator[tuple[Operator, Graph]]:
-    """Every operator as a model of its own; the partitioner is not asked."""
+def _operators(exported: ExportedProgram, edge: ExportedProgram) -> list[tuple[fx.Node, Operator, str]]:
+    """The operators of an edge program, with their nodes and the operators of the exported one that they were."""
+    nodes = computing(edge)
+    written = [written_as(exported.graph, node) for node in nodes]
+    return list(zip(nodes, operators_of(edge, {}, edge), written, strict=True))
+
+
+def _parts(exported: ExportedProgram, backend: Backend, name: str | None) -> Iterator[tuple[Operator, Graph]]:
+    """Every operator of that name as a model of its own, the dearest first; the partitioner is not asked."""
     program = edge_of(exported, backend)
-    for node, operator in zip(computing(program), operators_of(program, {}, program), strict=True):
+    found = _operators(exported, program)
+    if name is not None:
+        found = sorted((each for each in found if is_meant(name, *each[1:])), key=lambda each: -each[1].macs)
+    for node, operator, _ in found:
         with suppress(Unspoken):
             yield operator, alone(program, node)
 
 
-def _left_out(exported: ExportedProgram, asking: Asking) -> Iterator[tuple[Operator, Graph]]:
+def _left_out(exported: ExportedProgram, asking: Asking, meant: str | None) -> Iterator[tuple[Operator, Graph]]:
     """The operators that are root causes, the dearest first."""
     causes = Causes(lower(exported, asking.backend), asking, quantized=False)
     for cause in causes.found()[1]:
         for name in cause.roots:
-            yield from ((causes.operators[name], graph) for graph in causes.smallest(name, cause.code))
+            operator, written = causes.operators[name], written_as(exported.graph, causes.nodes[name])
+            if meant is None or is_meant(meant, operator, written):
+                yield from ((operator, graph) for graph in causes.smallest(name, cause.code))
 
 
 def _simpler(graph: Graph) -> Iterator[Graph]:

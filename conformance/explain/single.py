@@ -83,6 +83,21 @@ def product_of(program: ExportedProgram, node: fx.Node) -> fx.Node | None:
     return product if is_product else None
 
 
+def _turned(node: fx.Node, constants: Mapping[str, Tensor]) -> fx.Node | None:
+    """The constant matrix, as it is read, that this node only transposes; else None."""
+    weight = node.args[0] if _is_turn(node) else None
+    return weight if isinstance(weight, fx.Node) and _behind(weight).name in constants else None
+
+
+def _across(quant: Quant | None) -> Quant | None:
+    """The quantization of a matrix, transposed."""
+    if quant is None or quant.axis is None:
+        return quant
+    if quant.group is not None:
+        raise Unspoken("groups of a transposed matrix")
+    return replace(quant, axis=1 - quant.axis)
+
+
 def _behind(node: fx.Node) -> fx.Node:
     """What a dequantize node takes."""
     is_read = node.op == "call_function" and target_name(node.target) in DEQUANTIZE
@@ -144,7 +159,7 @@ class _Maker:
         if isinstance(found, (list, tuple)):
             return tuple(self.argument(each) for each in found)
         if isinstance(found, torch.dtype):
-            return NAMES[found]
+            return _type_named(found)
         if isinstance(found, torch.memory_format):
             return str(found).removeprefix("torch.")
         if found is None or isinstance(found, (bool, int, float, str)):
@@ -153,7 +168,8 @@ class _Maker:
 
     def _operand(self, node: fx.Node) -> str:
         """The name of the value that stands for a tensor: `x` for the first that is not a constant."""
-        quant, behind = self._quant(node)
+        weight = _turned(node, self.constants)
+        quant, behind = self._quant(node if weight is None else weight)
         known = next((name for name, value in self.nodes.items() if value is node), None)
         if known is not None:
             return known
@@ -161,13 +177,14 @@ class _Maker:
         if tensor is None:
             raise Unspoken(f"an operand {node.name} without a tensor")
         data = self.constants.get(behind.name)
+        if weight is not None and data is not None:
+            quant, data = _across(quant), data.t()
         name = "x" if data is None and "x" not in self.values else f"operand_{len(self.values)}"
         shape = sizes(tensor)
         open_axes = tuple(axis for axis, size in enumerate(tensor.shape) if not isinstance(size, int))
         fill = _fill(data) if data is not None else seeded(name)
-        if tensor.dtype not in NAMES:
-            raise Unspoken(f"an operand of {tensor.dtype}")
-        dtype = "float32" if quant is not None else NAMES[tensor.dtype]
+        dtype = _type_named(tensor.dtype)
+        dtype = "float32" if quant is not None else dtype
         self.values[name] = Value(name, shape, quant, fill, data is not None, dtype, open_axes)
         self.nodes[name] = node
         return name
@@ -182,6 +199,12 @@ class _Maker:
         if target in DEQUANTIZE_DYNAMIC:
             self.dynamic = _dynamic(node)
         return None, node
+
+
+def _type_named(dtype: torch.dtype) -> str:
+    if dtype not in NAMES:
+        raise Unspoken(f"the type {dtype}")
+    return NAMES[dtype]
 
 
 def quant_of(node: fx.Node, constants: Mapping[str, Tensor]) -> Quant:

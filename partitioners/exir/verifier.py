@@ -59,14 +59,22 @@ _IN_DIM_ORDER = frozenset({"aten._to_copy.default", "aten.clone.default", "aten.
 
 def verify(program: ExportedProgram, config: EdgeCompileConfig) -> None:
     """Raise EdgeError for the first node that `config` does not let pass, in bodies of control flow, too."""
-    if not config._check_ir_validity:
-        return
+    if config._check_ir_validity:
+        for _, error in violations(program, config):
+            raise error
+
+
+def violations(program: ExportedProgram, config: EdgeCompileConfig) -> Iterator[tuple[fx.Node, EdgeError]]:
+    """The nodes that `config` does not let pass, in bodies of control flow, too, each with what is wrong with it."""
     exceptions = frozenset((*config.preserve_ops, *config._core_aten_ops_exception_list))
     for node in nodes_of(program.graph_module):
-        if isinstance(node.target, EdgeOp):
-            check_spelling(node, config._skip_dim_order)
-            check_core(node, node.target._op, exceptions)
-        check_types(node)
+        try:
+            if isinstance(node.target, EdgeOp):
+                check_spelling(node, config._skip_dim_order)
+                check_core(node, node.target._op, exceptions)
+            check_types(node)
+        except EdgeError as error:
+            yield node, error
 
 
 def nodes_of(module: fx.GraphModule) -> Iterator[fx.Node]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import fx
@@ -157,6 +157,11 @@ def static_shape(node: fx.Node, context: Context) -> str | None:
     return None
 
 
+def is_empty(sizes: Sequence[int | torch.SymInt]) -> bool:
+    """Whether one of the sizes is 0; those that depend on data cannot be compared."""
+    return any(isinstance(size, int) and size == 0 for size in sizes)
+
+
 @rule("not_empty")
 def not_empty(node: fx.Node, context: Context) -> str | None:
     """no tensor may be empty"""
@@ -164,7 +169,7 @@ def not_empty(node: fx.Node, context: Context) -> str | None:
     if is_qdq(node):
         return None
     found = ((member, tuple(tensor.shape)) for member, tensor in tensors(node))
-    return next((f"{member.name} has shape {size_text(sizes)}" for member, sizes in found if 0 in sizes), None)
+    return next((f"{member.name} has shape {size_text(sizes)}" for member, sizes in found if is_empty(sizes)), None)
 
 
 @rule("min_rank")

@@ -14,6 +14,7 @@ from npu_assay.partitioners.ethosu.support.common import (
     EVERY_NODE,
     along_dims,
     inputs,
+    is_empty,
     not_empty,
     static_shape,
 )
@@ -79,7 +80,7 @@ def node_rejections(node: fx.Node, context: Context) -> tuple[Rejection, ...]:
 
 def _is_measurable(node: fx.Node, codes: Set[str]) -> bool:
     """Whether the operator's own rules can be asked, too. That a result is empty is what some of them explain."""
-    empty_result_only = all(0 not in tensor.shape for _, tensor in inputs(node))
+    empty_result_only = not any(is_empty(tensor.shape) for _, tensor in inputs(node))
     return not codes & (UNMEASURABLE - {not_empty.code} if empty_result_only else UNMEASURABLE)
 
 

@@ -1,0 +1,42 @@
+"""What was exported in train mode: it drops at random, or takes the batch's statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torch import fx
+from torch._ops import OpOverload
+from torch.export import ExportedProgram
+
+from npu_assay.conformance.explain.lowered import operators_in
+from npu_assay.conformance.explain.origins import module_of, source_of
+from npu_assay.conformance.explain.summary import MODEL
+from npu_assay.partitioners.exir.ops import target_name
+
+SWITCHES = ("train", "training")
+SHARES = ("p", "dropout")
+CURE = "export model.eval(); functions take training=self.training"
+
+
+def trained(program: ExportedProgram) -> tuple[fx.Node, ...]:
+    """The operators that do as in training."""
+    return tuple(node for node in operators_in(program.graph) if _is_trained(node))
+
+
+def _is_trained(node: fx.Node) -> bool:
+    if not isinstance(node.target, OpOverload):
+        return False
+    given = {}
+    for place, argument in enumerate(node.target._schema.arguments):
+        at = node.args[place] if place < len(node.args) else node.kwargs.get(argument.name, argument.default_value)
+        given[argument.name] = at
+    drops = [given[name] for name in SHARES if isinstance(given.get(name), (int, float))]
+    return any(given.get(name) is True for name in SWITCHES) and drops != [0.0]
+
+
+def warnings_of(nodes: tuple[fx.Node, ...]) -> Iterator[str]:
+    """A line for each."""
+    for node in nodes:
+        (module, kind), (source, _) = module_of(node), source_of(node)
+        where = f"{module or MODEL} ({kind}), {source}"
+        yield f"{target_name(node.target)} of {where}, was exported in train mode: {CURE}"

@@ -1,0 +1,97 @@
+"""What export reads and edge programs may not have: the explanation goes on, and names the user's operator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+pytest.importorskip("torchao", reason="the quantizers are the extra `quantize`")
+
+import torch
+from click.testing import CliRunner
+from quantizing import QUANTIZES
+from test_explain import of
+from torch import Tensor, nn
+
+from npu_assay.conformance.cli import main
+from npu_assay.conformance.explain.lowered import NO_EDGE_FORM
+from npu_assay.partitioners.exir import EdgeError, to_edge
+
+pytestmark = QUANTIZES
+
+
+class Between(nn.Module):
+    """A function between two layers, in a module of its own."""
+
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.a, self.middle, self.b = nn.Linear(8, 8), Of(function), nn.Linear(8, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.b(self.middle(self.a(x)))  # type: ignore[no-any-return]
+
+
+class Of(nn.Module):
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = self.function(x)
+        return result
+
+
+def spectrum(y: Tensor) -> Tensor:
+    return torch.fft.fft(y).abs()  # type: ignore[no-any-return]
+
+
+def rotated(y: Tensor) -> Tensor:
+    return torch.view_as_real(torch.view_as_complex(y.reshape(-1, 4, 2)) * torch.polar(y[:, :4], y[:, 4:])).flatten(1)
+
+
+def middle(y: Tensor) -> Tensor:
+    return y - y.median(-1, keepdim=True)[0]
+
+
+def median() -> tuple[nn.Module, Tensor]:
+    """A factory for the commands."""
+    return Between(middle), torch.randn(4, 8)
+
+
+OUTSIDE = {"aten.abs.default": spectrum, "aten.mul.Tensor": rotated, "aten.median.dim": middle}
+
+
+@pytest.mark.parametrize("backend", ["neutron", "xnnpack", "ethos-u55", "ethos-u85"])
+@pytest.mark.parametrize("operator", OUTSIDE)
+@pytest.mark.parametrize("quantized", [True, False])
+def test_it_is_left_out_with_its_place_and_the_others_are_told(backend: str, operator: str, quantized: bool) -> None:
+    module, inputs = Between(OUTSIDE[operator]).eval(), (torch.randn(4, 8),)
+    with pytest.raises(EdgeError), torch.no_grad():
+        to_edge(torch.export.export(module, inputs))
+    one = of(module, inputs, backend, quantized=quantized)
+    assert one.error == "" and one.numbers and one.program is None
+    known = {each.name: each for each in one.operators}
+    outside = {known[cause.roots[0]].operator: cause for cause in one.causes if cause.code == NO_EDGE_FORM}
+    cause, root = outside[operator], known[outside[operator].roots[0]]
+    assert (root.module, root.delegate) == ("middle", None)
+    assert root.source.startswith("test_explain_outside.py:") and operator in cause.found
+    assert not quantized or one.macs[0] == one.macs[1] > 0  # both layers go to the device
+
+
+def test_a_part_of_such_a_model_is_found() -> None:
+    arguments = ["reduce", "test_explain_outside:median", "--backend", "neutron", "--of", "op", "--op", "addmm"]
+    result = CliRunner().invoke(main, [*arguments, "--calibrate", "random"])
+    assert (result.exit_code == 0 and "linear.py" in result.output) or "addmm" in result.output, result.output
+
+
+def test_a_model_of_float64_is_told_with_its_place_and_a_cure() -> None:
+    one = of(nn.Sequential(nn.ReLU(), nn.Linear(8, 8)).double(), (torch.ones(1, 8, dtype=torch.float64),), "neutron")
+    assert one.error.startswith("ValueError: quantizers take float32: found float64, aten.relu.default of 0 (ReLU)")
+    assert "module.float()" in one.error
+
+
+def test_a_type_that_no_question_can_say_is_no_error() -> None:
+    one = of(Between(lambda y: y.abs().to(torch.uint16).float()), (torch.randn(4, 8),), "xnnpack")
+    assert one.error == "" and [each.module for each in one.operators if each.delegate is None] == ["middle"] * 2
