@@ -98,7 +98,7 @@ def _is_clean() -> bool:
 
 
 def _as_it_is(ours: socket.socket, theirs: socket.socket) -> Callable[[], None]:
-    """The action of a fork that keeps the loaded modules, which no garbage collection visits again in either process."""
+    """A fork keeps the loaded modules, and no garbage collection visits them again in either process."""
     with many_records():
         from npu_assay.conformance.isolation import forkserver  # noqa: F401  (before the copy is made)
     gc.freeze()
