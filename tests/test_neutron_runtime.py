@@ -253,6 +253,9 @@ def test_the_longest_sums_that_32_bits_hold() -> None:
     _load(_two("BATCH_MATMUL", (1, longest), (longest, 1), (1, 1)))
     with pytest.raises(DeviceError, match=f"accumulator is up to {(longest + 1) * 131 * 131}"):
         _load(_two("BATCH_MATMUL", (1, longest + 1), (longest + 1, 1), (1, 1)))
+    _load(_two("FULLY_CONNECTED", (1, longest), (1, longest), (1, 1)))
+    with pytest.raises(DeviceError, match=f"accumulator is up to {(longest + 1) * 131 * 131}"):
+        _load(_two("FULLY_CONNECTED", (1, longest + 1), (1, longest + 1), (1, 1)))
 
 
 @pytest.mark.parametrize("name", REFUSED)

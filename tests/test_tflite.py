@@ -47,8 +47,13 @@ def test_round_trip(make: Callable[[int], Model]) -> None:
     assert write(found) == blob == write(model)
 
 
-def test_a_file_without_a_description_has_an_empty_one() -> None:
-    assert read(write(replace(SMALL, description=None))).description == ""  # type: ignore[arg-type]  # left out
+@pytest.mark.parametrize("part", ["description", "metadata", "operator_codes"])
+def test_what_a_file_leaves_out_is_empty(part: str) -> None:
+    """A model that gives its input needs none of them."""
+    bare = Model((X,), (), (0,), (0,))
+    record = flatbuffer.read(schema.MODEL, write(bare), schema.IDENTIFIER)
+    found = read(flatbuffer.write(schema.MODEL, {**record, part: None}, schema.IDENTIFIER))
+    assert (found.description, found.metadata, found.operators) == ("", {}, ())
 
 
 def test_metadata_that_others_wrote_may_have_no_name() -> None:
