@@ -57,8 +57,8 @@ def test_without_its_package_an_adapter_says_so(
 
 LACKING = {
     "qualcomm": "Qualcomm's QNN SDK",
-    "samsung": "PyEnnWrapperAdaptor, which is built with Samsung's Exynos SDK",
-    "mediatek": "mtk_converter and mtk_neuron, which MediaTek's NeuroPilot SDK has",
+    "samsung": "PyEnnWrapperAdaptor, which Samsung's Exynos SDK builds",
+    "mediatek": "mtk_converter and mtk_neuron, which are part of MediaTek's NeuroPilot SDK",
 }
 
 

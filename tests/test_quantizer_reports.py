@@ -119,7 +119,7 @@ def test_clamped_scales_are_reported(name: str) -> None:
         quantised(linear(1e-5), TINY[name](), inputs)
     found = [str(one.message) for one in caught if one.category is ClampedScaleWarning]
     smallest = "1.52588e-05" if name == "ethosu" else "0.000244141"
-    assert found and all(f"gets the scale {smallest}, the smallest there is: about" in text for text in found)
+    assert found and all(f"gets the scale {smallest}, the smallest possible: about" in text for text in found)
     assert any("8 of 8 channels of a weight" in text for text in found) == (name in ("xnnpack per channel", "ethosu"))
 
 
