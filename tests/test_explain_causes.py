@@ -141,3 +141,25 @@ def test_what_a_cause_costs_is_counted_by_hand() -> None:
     assert [cause.bytes for cause in one.causes] == [2 * image, 2 * vector]
     assert [len(cause.operators) for cause in one.causes] == [1, 3]
     assert image + 2 * image > 3 * vector + 2 * vector  # the order tested above: one before three
+
+
+class Recurrent(nn.Module):
+    """A layer that Neutron's quantizer does not look into."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.cells, self.head = nn.LSTM(8, 8, batch_first=True), nn.Linear(8, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.cells(x)[0])  # type: ignore[no-any-return]
+
+
+@pytest.mark.filterwarnings("ignore:The tensor attributes self.cells._flat_weights:UserWarning")  # torch's own LSTM
+def test_a_layer_that_the_quantizer_leaves_alone_is_told_as_one() -> None:
+    """Not by the codes that a question would give its parts: a sigmoid's had a scale that nobody chose."""
+    one = of(Recurrent(), (torch.randn(1, 3, 8),), "neutron")
+    first = one.causes[0]
+    assert (first.code, first.found) == ("not_quantized", "no codes inside of aten.lstm.input")
+    assert {"sigmoid", "tanh", "addmm"} <= set(spelled(one, first)[0]) and "quantizer knows" in first.hint
+    assert "output_qparams" not in {cause.code for cause in one.causes}

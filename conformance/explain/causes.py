@@ -7,7 +7,7 @@ after an operator that computes, is left out for what stands around it, and belo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
@@ -19,11 +19,21 @@ from npu_assay.conformance.cases.make import SUBJECT, bias_quant, weight_quant
 from npu_assay.conformance.explain.asking import Asking, spelled
 from npu_assay.conformance.explain.costs import nbytes, values
 from npu_assay.conformance.explain.lowered import NO_EDGE_FORM, Lowered, computing, source_behind
+from npu_assay.conformance.explain.origins import operator_of, origin_of
 from npu_assay.conformance.explain.record import Cause, Operator, Reason
-from npu_assay.conformance.explain.single import Unspoken, alone, is_item, linear_layer, product_of, quantized, split
+from npu_assay.conformance.explain.single import (
+    Unspoken,
+    alone,
+    constants_of,
+    is_item,
+    linear_layer,
+    product_of,
+    quantized,
+    split,
+)
 from npu_assay.conformance.explain.summary import MODEL
 from npu_assay.conformance.explain.training import CURE
-from npu_assay.conformance.programs.graph import Graph, Ref, Step, references, renamed
+from npu_assay.conformance.programs.graph import Graph, Quant, Ref, Step, references, renamed
 from npu_assay.conformance.run.outline import NO_WORK
 from npu_assay.partitioners.exir.ops import DEQUANTIZE, DEQUANTIZE_DYNAMIC, DEQUANTIZE_PER_GROUP, target_name
 
@@ -33,6 +43,7 @@ LEFT_OUT = Reason(
     "its constants are real numbers",
     "this backend takes the operator with quantized constants only",
 )
+LEFT_ALONE = Reason("not_quantized", "", "this backend takes its operators in quantized form only")
 SILENT = Reason("no_reason", "no tag", "the partitioner left the operator out and gave no reason")
 A_CONSTANT, UNNAMED = "a constant", ("_tensor_constant", "lifted_tensor_", "_frozen_param")
 """What a constant is called that the user gave no name, and what names export and quantizers give those have."""
@@ -42,10 +53,13 @@ UNSUPPORTED = "unsupported"
 """The code of operators that no table row has."""
 TRAINING = ("BatchNorm", "Dropout", "batch_norm", "dropout")
 TRAINED = f"it does as in training: {CURE}"
-HINTS: Mapping[Reason, str] = {
-    NOT_QUANTIZED: "quantize the model: --calibrate FILE.npz, or --calibrate random",
-    LEFT_OUT: "quantize it as the layers around it",
+HINTS: Mapping[str, str] = {
+    NOT_QUANTIZED.sentence: "quantize the model: --calibrate FILE.npz, or --calibrate random",
+    LEFT_OUT.sentence: "quantize it as the layers around it",
+    LEFT_ALONE.sentence: "write it in layers that the quantizer knows",
 }
+FIXED = (Quant(1 / 256, -128), Quant(1 / 128, 0))
+"""Codes of results between 0 and 1, and between -1 and 1."""
 CONVERSIONS = ("dim_order_ops._to_dim_order_copy.default", "aten._to_copy.default")
 
 
@@ -100,12 +114,25 @@ class Causes:
             return
         around = list(self._around(one))
         own = self._own_reasons(one)
-        if own is None and around:
+        if own is None and (written := origin_of(self.nodes[one.name])) in self._left_alone:
+            self.own[one.name] = (replace(LEFT_ALONE, found=f"no codes inside of {self._left_alone[written]}"),)
+        elif own is None and around:
             self.follows[one.name] = around[0]
         elif own is None and self._is_real:
             self.own[one.name] = (NOT_QUANTIZED,)
         else:
             self.own[one.name] = own or one.reasons or (SILENT,)
+
+    @cached_property
+    def _left_alone(self) -> Mapping[str | None, str]:
+        """Operators of the exported model that became several without codes between, although it was quantized here."""
+        made: dict[str, list[fx.Node]] = {}
+        for node in self.nodes.values() if self.quantized else ():
+            made.setdefault(origin_of(node) or "", []).append(node)
+        made.pop("", None)
+        constants = constants_of(self.lowered.program)
+        real = {n: nodes for n, nodes in made.items() if len(nodes) > 1 and _is_real_inside(nodes, constants)}
+        return {name: operator_of(nodes[0]) for name, nodes in real.items()}
 
     def _fold_conversions(self) -> None:
         """A conversion of truths that a comparison left them in belongs to that: users write the comparison alone."""
@@ -128,6 +155,10 @@ class Causes:
         if layer is not None and not self._is_real and (told := self._of_the_layer(one, layer)):
             return told
         company = list(_in_company(graph))
+        if graph.steps[0].quant is None:
+            company, fixed = company[: -len(FIXED)], company[-len(FIXED) :]
+            if any(map(self.asking.takes, fixed)):
+                return None
         answers = list(map(self.asking.reasons, company))
         if any(answer is None for answer in answers):
             return None
@@ -217,6 +248,8 @@ class Causes:
         reasons = self.own[name]
         if reasons == (NOT_QUANTIZED,):
             return (NOT_QUANTIZED.code,)
+        if reasons[0].sentence == LEFT_ALONE.sentence:
+            return (reasons[0].code, reasons[0].found)
         return (self.operators[name].operator, *sorted({reason.code for reason in reasons}))
 
     def _cause(self, roots: Sequence[str], behind: Mapping[str, Sequence[str]]) -> Cause:
@@ -231,7 +264,7 @@ class Causes:
             tuple(follows),
             sum(one.macs for one in everything),
             sum(self._crossing(one) for one in everything),
-            TRAINED if self._is_training(roots[0]) else HINTS.get(first, ""),
+            TRAINED if self._is_training(roots[0]) else HINTS.get(first.sentence, ""),
         )
 
     def _is_training(self, root: str) -> bool:
@@ -286,7 +319,11 @@ class Causes:
 
 
 def _in_company(graph: Graph) -> Iterator[Graph]:
-    """The operator as it is, between quantized operands, and after an operator that computes."""
+    """The operator as it is, between quantized operands, and after an operator that computes.
+
+    Where the model has no codes of its result, also with those that activations are given.
+    """
+    has_codes = graph.steps[0].quant is not None
     yield graph
     if any(value.quant is not None for value in graph.values) or graph.steps[0].quant is not None:
         graph = quantized(graph)
@@ -295,7 +332,10 @@ def _in_company(graph: Graph) -> Iterator[Graph]:
         yield weighted(quantized(graph), bias=False)
         graph = weighted(quantized(graph), bias=True)
         yield graph
-    yield _behind_abs(graph)
+    yield (behind := _behind_abs(graph))
+    if not has_codes:
+        for quant in FIXED:
+            yield replace(behind, steps=(*behind.steps[:-1], replace(behind.steps[-1], quant=quant)))
 
 
 def _as_layers(layer: Graph) -> Iterator[Graph]:
@@ -343,6 +383,17 @@ def _users(node: fx.Node) -> Iterator[fx.Node]:
             waiting += each.users
         else:
             yield each
+
+
+def _is_real_inside(nodes: Sequence[fx.Node], constants: Collection[str]) -> bool:
+    """Whether no codes stand between these operators, nor between a constant and one of them."""
+    within = {*(node.name for node in nodes), *constants}
+    coded = (each for node in nodes for each in node.all_input_nodes if _is_code_read(each))
+    return not any(source_behind(each).name in within for each in coded)
+
+
+def _is_code_read(node: fx.Node) -> bool:
+    return node.op == "call_function" and target_name(node.target) in DEQUANTIZE
 
 
 def _joined(node: fx.Node) -> Iterator[str]:

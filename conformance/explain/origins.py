@@ -50,10 +50,22 @@ def marked(graph: fx.Graph) -> Iterator[None]:
 
 def origin_of(node: fx.Node) -> str | None:
     """The name of the node that this one was made of, in the graph that was `marked`."""
+    found = _marked_source(node)
+    return None if found is None else str(found.name)
+
+
+def operator_of(node: fx.Node) -> str:
+    """The operator of that node, "" for what is not known."""
+    found = _marked_source(node)
+    return "" if found is None else str(found.target)
+
+
+def _marked_source(node: fx.Node) -> NodeSource | None:
     behind = node.meta.get(FROM)
     while behind:
         if behind[-1].pass_name == MARK:
-            return str(behind[-1].name)
+            source: NodeSource = behind[-1]
+            return source
         behind = behind[-1].from_node
     return None
 
