@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap
 
@@ -63,19 +64,25 @@ def cause_lines(number: int, cause: Cause, known: dict[str, Operator]) -> Iterat
     yield f"{number}. {cause}"
     cost = f"{counted(len(cause.operators), 'operator')}, {cause.macs:,} multiply-accumulates"
     yield f"   costs {cost}, {cause.bytes:,} bytes over borders"
-    for name in cause.roots[:SHOWN]:
-        yield f"   {place(known[name])}"
-    if len(cause.roots) > SHOWN:
-        yield f"   ... and {len(cause.roots) - SHOWN} more"
+    places = Counter(place(known[name]) for name in cause.roots)
+    for where, count in list(places.items())[:SHOWN]:
+        yield f"   {where}{_times(count)}"
+    if len(places) > SHOWN:
+        yield f"   ... and {sum(list(places.values())[SHOWN:])} more"
     if cause.follows:
-        first = ", ".join(_short(known[name]) for name in cause.follows[:SHOWN])
-        more = f" and {len(cause.follows) - SHOWN} more" if len(cause.follows) > SHOWN else ""
+        follows = Counter(_short(known[name]) for name in cause.follows)
+        first = ", ".join(f"{name}{_times(count)}" for name, count in list(follows.items())[:SHOWN])
+        more = f" and {sum(list(follows.values())[SHOWN:])} more" if len(follows) > SHOWN else ""
         yield f"   left out with it: {first}{more}"
     if cause.change is not None:
         won = f"{counted(cause.change.operators, 'operator')} and {cause.change.macs:,} multiply-accumulates"
         yield f"   what if: {cause.change.text}: {won} would be taken"
     if cause.hint:
         yield f"   {cause.hint}"
+
+
+def _times(count: int) -> str:
+    return f" ({count} times)" if count > 1 else ""
 
 
 def layer_lines(layers: Sequence[Layer]) -> Iterator[str]:
@@ -133,13 +140,15 @@ def _branch(module: Module) -> Tree:
     """A module with how much of it is delegated; what is not whole with its parts."""
     colour = "green" if module.whole else "yellow" if module.taken else "red"
     count = f"{module.taken} of {len(module.operators)} delegated"
+    parts = () if module.whole else module.parts
     tree = Tree(f"{_safe(module.label)}  [{colour}]{count}[/]")
-    for part in () if module.whole else module.parts:
-        tree.add(_branch(part) if isinstance(part, Module) else _leaf(part))
+    for line, count in Counter(_branch(part) if isinstance(part, Module) else _leaf(part) for part in parts).items():
+        tree.add(f"{line}{_times(count)}" if isinstance(line, str) else line)
     return tree
 
 
 def _leaf(one: Operator) -> str:
+    """An operator's name, size and delegate, or cause: the same for operators of a loop that was unrolled."""
     size = "x".join(map(str, one.shape))
     if one.delegate is not None:
         return f"{_safe(one.operator)} {size}  [green]delegate {one.delegate}[/]"

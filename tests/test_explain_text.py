@@ -1,0 +1,44 @@
+"""The text of an explanation: what a loop repeats stands once, with how often."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+from rich.console import Console
+
+from npu_assay.conformance.explain.record import Cause, Explained, Explanation, Operator, Reason
+from npu_assay.conformance.explain.text import print_explanation
+
+STEPS = 20
+WHY = Reason("unsupported", "aten.slice", "the operator is not in the support table")
+
+
+def unrolled() -> Explanation:
+    """An LSTM of 20 steps: each a slice, which is left out, and a product, which is delegated; and one more."""
+    slices = [_step(f"slice_{n}", "aten.slice_copy.Tensor", None) for n in range(STEPS)]
+    products = [_step(f"mm_{n}", "aten.mm.default", 0) for n in range(STEPS)]
+    other = _step("cat", "aten.cat.default", None)
+    roots, follows = tuple(one.name for one in slices), ("cat",)
+    cause = Cause(WHY.code, WHY.found, WHY.sentence, roots, follows, 0, 0)
+    operators = (*slices, *products, other)
+    return Explanation("net.pt2", (Explained("npu", False, operators, (cause,), (), None, None, ()),))
+
+
+def _step(name: str, operator: str, delegate: int | None) -> Operator:
+    reasons, cause = ((WHY,), 0) if delegate is None else ((), None)
+    return Operator(
+        name, operator, "lstm", "LSTM", "net.py:26", "y", (), (1, 8), "float32", 0, 0, delegate, reasons, cause
+    )
+
+
+def test_repeated_operators_stand_once() -> None:
+    console = Console(file=StringIO(), width=200)
+    print_explanation(console, unrolled())
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    lines = [line for line in text.splitlines() if "aten.slice_copy.Tensor" in line]
+    assert len(lines) == 2, text  # under its cause, and in its module
+    assert all(line.endswith("(20 times)") for line in lines), lines
+    assert "aten.mm.default 1x8  delegate 0 (20 times)" in text
+    assert "... and" not in text
+    (cat,) = (line for line in text.splitlines() if "aten.cat.default" in line)
+    assert "times" not in cat
