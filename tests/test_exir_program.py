@@ -180,6 +180,11 @@ def test_refuses_signature_that_does_not_fit() -> None:
         EdgeProgram(nn.Module(), program.graph, program.graph_signature, program.state_dict)
 
 
+def test_an_operator_that_nobody_registered() -> None:
+    with pytest.raises(ValueError, match=r"'acme.softclip.default': nothing .* import the package that defines 'acme'"):
+        edge_op("acme.softclip.default")
+
+
 def test_unknown_operator() -> None:
     with pytest.raises(ValueError, match=r"no operator 'aten.unheard.default': expected namespace.operator.overload"):
         edge_op("aten.unheard.default")

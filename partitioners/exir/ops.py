@@ -189,8 +189,16 @@ def edge_op(name: str) -> EdgeOp:
         return EdgeOp(name, _DIM_ORDER_OPS[name])
     found = find_overload(name)
     if found is None:
-        raise ValueError(f"no operator {name!r}: expected namespace.operator.overload, e.g. aten.add.Tensor")
+        raise ValueError(f"no operator {name!r}: {_wanted(name)}")
     return EdgeOp(name, found)
+
+
+def _wanted(name: str) -> str:
+    """What an unknown operator's name should be, or who should have registered it."""
+    namespace = name.partition(".")[0]
+    if name.count(".") == 2 and namespace not in ("aten", "prims", "dim_order_ops"):
+        return f"nothing in this process registers it with torch: import the package that defines {namespace!r}"
+    return "expected namespace.operator.overload, e.g. aten.add.Tensor"
 
 
 def to_edge_op(target: OpOverload) -> EdgeOp:
