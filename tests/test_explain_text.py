@@ -16,7 +16,7 @@ WHY = Reason("unsupported", "aten.slice", "the operator is not in the support ta
 def unrolled() -> Explanation:
     """An LSTM of 20 steps: each a slice, which is left out, and a product, which is delegated; and one more."""
     slices = [_step(f"slice_{n}", "aten.slice_copy.Tensor", None) for n in range(STEPS)]
-    products = [_step(f"mm_{n}", "aten.mm.default", 0) for n in range(STEPS)]
+    products = [_step(f"mm_{n}", "aten.mm.default", 3 + n) for n in range(STEPS)]
     other = _step("cat", "aten.cat.default", None)
     roots, follows = tuple(one.name for one in slices), ("cat",)
     cause = Cause(WHY.code, WHY.found, WHY.sentence, roots, follows, 0, 0)
@@ -38,7 +38,7 @@ def test_repeated_operators_stand_once() -> None:
     lines = [line for line in text.splitlines() if "aten.slice_copy.Tensor" in line]
     assert len(lines) == 2, text  # under its cause, and in its module
     assert all(line.endswith("(20 times)") for line in lines), lines
-    assert "aten.mm.default 1x8  delegate 0 (20 times)" in text
+    assert "aten.mm.default 1x8  delegates 3 to 22 (20 times)" in text
     assert "... and" not in text
     (cat,) = (line for line in text.splitlines() if "aten.cat.default" in line)
     assert "times" not in cat

@@ -142,16 +142,31 @@ def _branch(module: Module) -> Tree:
     count = f"{module.taken} of {len(module.operators)} delegated"
     parts = () if module.whole else module.parts
     tree = Tree(f"{_safe(module.label)}  [{colour}]{count}[/]")
-    for line, count in Counter(_branch(part) if isinstance(part, Module) else _leaf(part) for part in parts).items():
-        tree.add(f"{line}{_times(count)}" if isinstance(line, str) else line)
+    alike: dict[tuple[object, ...], list[Operator]] = {}
+    for part in parts:
+        if isinstance(part, Operator):
+            alike.setdefault(_kind(part), []).append(part)
+    for part in parts:
+        if isinstance(part, Module):
+            tree.add(_branch(part))
+        elif (group := alike[_kind(part)])[0] is part:
+            tree.add(_leaf(group))
     return tree
 
 
-def _leaf(one: Operator) -> str:
-    """An operator's name, size and delegate, or cause: the same for operators of a loop that was unrolled."""
-    size = "x".join(map(str, one.shape))
-    if one.delegate is not None:
-        return f"{_safe(one.operator)} {size}  [green]delegate {one.delegate}[/]"
+def _kind(one: Operator) -> tuple[object, ...]:
+    """What is alike of the operators of an unrolled loop, which have a delegate each."""
+    return one.operator, one.shape, one.delegate is None, one.cause, tuple(reason.code for reason in one.reasons)
+
+
+def _leaf(group: Sequence[Operator]) -> str:
+    """Operators that are alike: name, size, and their delegates, or their cause."""
+    one = group[0]
+    head = f"{_safe(one.operator)} {'x'.join(map(str, one.shape))} "
+    delegates = sorted({each.delegate for each in group if each.delegate is not None})
+    if delegates:
+        which = f"delegate {delegates[0]}" if len(delegates) == 1 else f"delegates {delegates[0]} to {delegates[-1]}"
+        return f"{head} [green]{which}[/]{_times(len(group))}"
     why = f"cause {one.cause + 1}" if one.cause is not None else "no cause"
     codes = ", ".join(reason.code for reason in one.reasons)
-    return f"{_safe(one.operator)} {size}  [red]{why}[/] {_safe(codes)}"
+    return f"{head} [red]{why}[/] {_safe(codes)}{_times(len(group))}"
