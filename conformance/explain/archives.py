@@ -22,7 +22,7 @@ SIZES = frozenset(
         *("GreaterThan", "LessThan", "StrictGreaterThan", "StrictLessThan"),
     )
 )
-"""What torch may call in the size of a program with open sizes: Mul(Integer(16), Symbol('s77', integer=True))."""
+"""What torch may call in the size of a program with dynamic sizes: Mul(Integer(16), Symbol('s77', integer=True))."""
 SAMPLES = "data/sample_inputs/"
 NESTINGS = ("in_spec", "out_spec")
 KNOWN = ("models/", "data/weights/", "data/constants/", SAMPLES, "extra/", ".data/")
