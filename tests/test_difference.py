@@ -106,7 +106,9 @@ def test_another_table_makes_it_different(folders: Path) -> None:
     table = {**before.certificate.table, "sha256": "1" * 64}
     found = compare(before, replace(before, certificate=replace(before.certificate, table=table)))
     assert not found.same and [what for what, _, _ in found.stated] == ["table"]
-    assert any("-> fake@1.0 111111111111" in line for line in lines(found))
+    text = list(lines(found))
+    assert any("-> fake@1.0 111111111111" in line for line in text)
+    assert text[-1] == f"different: table; 0 of {len(before.results)} cases"
 
 
 @pytest.mark.parametrize("command", ["diff", "drift"])

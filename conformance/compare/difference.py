@@ -60,6 +60,18 @@ class Difference:
     def same(self) -> bool:
         return not self.stated and not self.changes
 
+    @property
+    def conclusion(self) -> str:
+        """The last line: the same, how many cases differ, or what else does where none of them differs."""
+        if self.same:
+            return "the same"
+        differing = len({change.case for change in self.changes})
+        known = len({*self.a.results, *self.b.results})
+        cases = f"{known} case" + "s" * (known != 1)
+        if not differing:
+            return f"different: {', '.join(dict.fromkeys(entry[0] for entry in self.stated))}; {differing} of {cases}"
+        return f"different: {differing} of {cases}"
+
     def by_row_and_kind(self) -> Iterator[tuple[str, list[tuple[str, list[Change]]]]]:
         """The changes of each row, of each kind."""
         for row, of_row in groupby(self.changes, key=lambda change: change.row):

@@ -63,11 +63,8 @@ def head(run: Run) -> tuple[str, str, str, str]:
 
 
 def conclusion(found: Difference) -> str:
-    """The last line: the same, or how many cases differ."""
-    if found.same:
-        return "the same"
-    differing, known = len({change.case for change in found.changes}), len({*found.a.results, *found.b.results})
-    return f"different: {differing} of {known} cases"
+    """The last line."""
+    return found.conclusion
 
 
 def sources(found: Difference) -> tuple[tuple[str, int, str], ...]:

@@ -29,8 +29,7 @@ def lines(found: Difference) -> Iterator[str]:
             yield f"  {kind}"
             yield from _kind(row, changes)
     yield ""
-    differing = len({change.case for change in found.changes})
-    yield "the same" if found.same else f"different: {differing} of {_number({*found.a.results, *found.b.results})}"
+    yield from _wrapped(found.conclusion, 2)
 
 
 def _head(run: Run) -> str:
