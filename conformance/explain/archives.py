@@ -18,7 +18,7 @@ from npu_assay.conformance.common.errors import UsageError
 SIZES = frozenset(
     (
         *("Symbol", "Integer", "Rational", "Add", "Mul", "Pow", "Mod", "Max", "Min", "Abs", "floor", "ceiling"),
-        *("FloorDiv", "CleanDiv", "CeilDiv", "IntTrueDiv", "ModularIndexing", "PythonMod", "Equality", "Unequality"),
+        *("FloorDiv", "CleanDiv", "CeilDiv", "IntTrueDiv", "ModularIndexing", "PythonMod", "Equality"),
         *("GreaterThan", "LessThan", "StrictGreaterThan", "StrictLessThan"),
     )
 )
