@@ -11,6 +11,8 @@ import strict_backend
 from click.testing import CliRunner
 
 from npu_assay.conformance.cases import cases_for
+from npu_assay.conformance.cases.boundaries.search import Limit, Search
+from npu_assay.conformance.cases.boundaries.sides import Sides
 from npu_assay.conformance.cases.families import baseline
 from npu_assay.conformance.cases.limits import LimitError
 from npu_assay.conformance.cases.make import SUBJECT
@@ -171,7 +173,12 @@ def test_an_unknown_name_is_an_error_that_names_the_nearest() -> None:
 
 def test_each_item_of_a_pair_of_features_can_decide_alone() -> None:
     found = parse_predicate("(kernel_h, kernel_w) in ((1, 1), (3, 3))")
-    assert [atom.text for atom in found.atoms] == ["kernel_h == 1", "kernel_w == 1", "kernel_h == 3", "kernel_w == 3"]
+    atoms = ["kernel_h == 1", "kernel_w == 1", "kernel_h == 3", "kernel_w == 3"]
+    assert [atom.text for atom in found.atoms] == atoms
+    search = Search(baseline(POOL), [Limit("windows", found)])
+    pairs = Sides(search, 0).pairs(search.bases())
+    assert sorted(atom for atom, _ in pairs) == sorted(atoms)
+    assert all(pair.good.right and pair.bad.only(0) for pair in pairs.values())
 
 
 def test_a_missing_feature_is_undefined() -> None:

@@ -89,6 +89,12 @@ class Predicate:
         return tuple(Atom(tree, text, tuple(features_in(tree))) for text, tree in found.items())
 
     @cached_property
+    def paired(self) -> bool:
+        """Whether it compares several features at once, whose items share features."""
+        found = ast.walk(ast.parse(self.text, mode="eval"))
+        return any(isinstance(tree, ast.Compare) and isinstance(tree.left, ast.Tuple | ast.List) for tree in found)
+
+    @cached_property
     def numbers(self) -> tuple[int, ...]:
         """The whole numbers in it, and what numbers alone amount to: 524288 of `512 * 1024`."""
         found = {_amount(tree) for tree in ast.walk(self.tree)}
