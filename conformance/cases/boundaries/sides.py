@@ -42,10 +42,8 @@ class Sides:
         found: dict[tuple[str, str], Pair] = {}
         starts = [*bases]
         asked = [(a, f) for a in self.limit.predicate.atoms for f in asked_of(a, bases[0])]
-        # What takes one knob comes first: its programs are starts for the rest, of which some are starts for items of pairs.
+        # What takes one knob comes first: its programs are starts for the rest, and for items of pairs.
         for hard in (False, True, False) if self.limit.predicate.paired else (False, True):
-            (False, True, False) if paired else (False, True)
-        ):  # what takes one knob first: its programs are starts for the rest
             for _ in range(2):
                 for atom, feature in asked:
                     if (atom.text, feature) not in found:
