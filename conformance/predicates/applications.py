@@ -166,7 +166,12 @@ def _results(step: Step, known: Mapping[Ref, Tensor]) -> Mapping[Ref, Tensor]:
     args = [_handed(item, known) for item in step.args]
     if "split" in step.op and type(args[1]) is int and max(args[0].shape, default=0) > args[1] * PIECES:
         raise NoProgram(f"{step.op}: more than {PIECES} pieces")
-    if step.op == "aten.convolution.default" and args[6] and args[0].shape[1:2] != args[1].shape[:1]:
+    if (
+        step.op == "aten.convolution.default"
+        and args[6]
+        and all(hasattr(each, "shape") for each in args[:2])
+        and args[0].shape[1:2] != args[1].shape[:1]
+    ):
         raise NoProgram(f"{step.op}: transposed, and weights of other channels")  # torch asks only with numbers
     kwargs = {name: _handed(item, known) for name, item in step.kwargs}
     try:
