@@ -11,6 +11,8 @@ import strict_backend
 from click.testing import CliRunner
 
 from npu_assay.conformance.cases import cases_for
+from npu_assay.conformance.cases.boundaries.search import Limit, Search
+from npu_assay.conformance.cases.boundaries.sides import Sides
 from npu_assay.conformance.cases.families import baseline
 from npu_assay.conformance.cases.limits import LimitError
 from npu_assay.conformance.cases.make import SUBJECT
@@ -72,6 +74,17 @@ CONVOLUTION, POOL, CAT = "aten.convolution.default", "aten.max_pool2d.default", 
         (CONVOLUTION, "weight.scale > 0", None),
         (CONVOLUTION, "x.dtype == 'int8' and out.dtype in ('int8', 'int16')", True),
         (CONVOLUTION, "max(kernel_h, kernel_w) <= 2 ** 2 and min(x.shape) == 1", True),
+        (CONVOLUTION, "kernel_h / 2 == 1", False),
+        (CONVOLUTION, "kernel_h // 2 == 1 and kernel_h / 2 > 1 and kernel_h / 2 < 2 and height / 2 == 3", True),
+        (CONVOLUTION, "height / 4 * 2 == 3 and height / 3 % 2 == 0 and 0.5 / 2 == 0.25", True),
+        (CONVOLUTION, "height / padding_h > 1", None),
+        (CONVOLUTION, "padding_h == 0 or height % padding_h == 0", True),
+        (CONVOLUTION, "bias is not None and not bias is None and kernel_d is None", True),
+        (CONVOLUTION, "(kernel_h, kernel_w) in ((1, 1), (3, 3))", True),
+        (CONVOLUTION, "(kernel_h, kernel_w) in ((1, 3), (3, 1))", False),
+        (CONVOLUTION, "(kernel_h, kernel_w) not in ((1, 3), (3, 1)) and (height, width) != (6, 6)", True),
+        (CONVOLUTION, "(kernel_h, kernel_w) == (3, 3) and (height,) in ((6,),)", True),
+        ("aten.avg_pool2d.default", "divisor_override is None", True),
         (POOL, "kernel_h == 2 and kernel_w == 3 and len(stride) == 2", True),
         (CAT, "len(tensors) == 2 and dim == x.rank - 2 and all(t.rank == 3 for t in tensors)", True),
         (CAT, "any(t.shape[dim] == 5 for t in tensors) and not all(t.shape[dim] == 5 for t in tensors)", True),
@@ -100,7 +113,18 @@ def test_what_holds_of_the_plain_program_of_a_row(op: str, text: str, expected: 
         ("x.shape[0:2] == 1", "expected a feature"),
         ("9 ** 9 ** 9 > kernel_h", "expected a number or a feature"),
         ("kernel_h < 1e30", "expected a number of at most"),
-        ("kernel_h is None", "expected one of"),
+        ("kernel_h is 3", "expected 'FEATURE is None'"),
+        ("weight.scale is None", "expected 'FEATURE is None'"),
+        ("bias == None", "expected 'is None'"),
+        ("kernel_h in (None, 3)", "expected a number of at most"),
+        ("kernel_h % 0 == 1", "found 'kernel_h % 0', expected a divisor that is not 0"),
+        ("kernel_h / 0 == 1", "expected a divisor that is not 0"),
+        ("(kernel_h, kernel_w) < (3, 3)", "expected one of == != in"),
+        ("(kernel_h, kernel_w) in ((1, 1), (3,))", "found '(3,)', expected 2 items"),
+        ("(kernel_h, kernel_w) in (1, 3)", "found '1', expected 2 items"),
+        ("(kernel_h, kernel_w) in ()", "that have something in them"),
+        ("(kernel_h, kernel_w) == stride", "on the right alone"),
+        ("(kernel_h, open(x)) == (1, 1)", "expected a number or a feature"),
         ("all(kernel_h)", "expected all(... for t in LIST)"),
         ("all(t.rank == 1 for t in tensors if t.rank)", "expected all(... for t in LIST)"),
         ("open(kernel_h) == 1", "expected a number or a feature"),
@@ -129,7 +153,8 @@ def test_what_is_no_predicate_is_one_error(text: str, message: str) -> None:
         ("transposed + 1 == 2", "expected a number"),
         ("x.shape < 3", "cannot be compared"),
         ("stride.rank == 1", "expected an operand"),
-        ("kernel_h % 0 == 1", "modulo"),
+        ("kernel_h % (1 - 1) == 1", "modulo"),
+        ("kernel_h / (1 - 1) == 1", "zero"),
         ("all(t > 1 for t in groups)", "expected a list"),
     ],
 )
@@ -144,6 +169,16 @@ def test_an_unknown_name_is_an_error_that_names_the_nearest() -> None:
         PredicateError, match=r"unknown feature 'kernel_hight' of aten.convolution.default, did you mean"
     ):
         check_names(parse_predicate("kernel_hight <= 3"), of(CONVOLUTION))
+
+
+def test_each_item_of_a_pair_of_features_can_decide_alone() -> None:
+    found = parse_predicate("(kernel_h, kernel_w) in ((1, 1), (3, 3))")
+    atoms = ["kernel_h == 1", "kernel_w == 1", "kernel_h == 3", "kernel_w == 3"]
+    assert [atom.text for atom in found.atoms] == atoms
+    search = Search(baseline(POOL), [Limit("windows", found)])
+    pairs = Sides(search, 0).pairs(search.bases())
+    assert sorted(atom for atom, _ in pairs) == sorted(atoms)
+    assert all(pair.good.right and pair.bad.only(0) for pair in pairs.values())
 
 
 def test_a_missing_feature_is_undefined() -> None:

@@ -11,6 +11,7 @@ import math
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from npu_assay.conformance.programs.graph import Fill, Graph, Quant, Ref, Step, Value
@@ -112,9 +113,11 @@ def fitting_weight_scale(x: Quant, y: Quant, terms: int) -> float:
     return 127 * _number(y.scale) / (3 * _number(x.scale) * DEVIATION**2 * math.sqrt(terms))
 
 
+@lru_cache(maxsize=32)  # a search asks for the same sizes again and again
 def spread(scale: float, channels: int) -> tuple[float, ...]:
     """Per-channel scales around `scale`, spread evenly over a factor of 10 (largest about `scale`)."""
-    return tuple(f32(scale * 10 ** (-index / max(1, channels - 1))) for index in range(channels))
+    scales = [scale * 10 ** (-index / max(1, channels - 1)) for index in range(channels)]
+    return struct.unpack(f"{channels}f", struct.pack(f"{channels}f", *scales))
 
 
 # ------------------------------------------------------------------------------------ ids

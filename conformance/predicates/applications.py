@@ -166,10 +166,13 @@ def _results(step: Step, known: Mapping[Ref, Tensor]) -> Mapping[Ref, Tensor]:
     args = [_handed(item, known) for item in step.args]
     if "split" in step.op and type(args[1]) is int and max(args[0].shape, default=0) > args[1] * PIECES:
         raise NoProgram(f"{step.op}: found more than {PIECES} pieces, expected fewer")
-    if step.op == "aten.convolution.default" and args[6] and args[0].shape[1:2] != args[1].shape[:1]:
-        raise NoProgram(
-            f"{step.op}: transposed, found weights of other channels than the input"
-        )  # torch asks only with numbers
+    if (
+        step.op == "aten.convolution.default"
+        and args[6]
+        and all(hasattr(each, "shape") for each in args[:2])
+        and args[0].shape[1:2] != args[1].shape[:1]
+    ):  # torch asks only with numbers
+        raise NoProgram(f"{step.op}: transposed, found weights of other channels than the input")
     kwargs = {name: _handed(item, known) for name, item in step.kwargs}
     try:
         made = aten(canonical(step.op))(*args, **kwargs)

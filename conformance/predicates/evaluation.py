@@ -9,11 +9,12 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Iterable, Mapping
+from fractions import Fraction
 from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-from npu_assay.conformance.predicates.grammar import Atom, Predicate, PredicateError
+from npu_assay.conformance.predicates.grammar import Atom, Predicate, PredicateError, features_in
 
 Find = Callable[[str], Any]
 """The value of a name. Raises Undefined when the application has no such feature."""
@@ -23,11 +24,20 @@ class Undefined(Exception):
     """A feature that this application does not have."""
 
 
+def _exact(left: Any, right: Any) -> Any:
+    """A quotient of whole numbers is not rounded: 3 / 2 is a fraction, 4 / 2 is 2."""
+    if float in (type(left), type(right)) or not right:
+        return left / right
+    found = Fraction(left) / Fraction(right)
+    return int(found) if found.denominator == 1 else found
+
+
 _ARITHMETIC: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = MappingProxyType(
     {
         ast.Add: operator.add,
         ast.Sub: operator.sub,
         ast.Mult: operator.mul,
+        ast.Div: _exact,
         ast.FloorDiv: operator.floordiv,
         ast.Mod: operator.mod,
         ast.Pow: operator.pow,
@@ -106,6 +116,8 @@ def value(tree: ast.expr, find: Find) -> Any:
             return _item(value(owner, find), value(index, find))
         case ast.Tuple(elts=items) | ast.List(elts=items):
             return tuple(value(item, find) for item in items)
+        case ast.Compare(left=left, ops=[ast.Is() | ast.IsNot() as op]):
+            return _is_left_out(left, find) == isinstance(op, ast.Is)
         case ast.Compare(left=left, ops=[op], comparators=[right]):
             return _compared(type(op), value(left, find), value(right, find))
         case ast.Call(func=ast.Name(id="all" | "any" as name), args=[ast.GeneratorExp() as inner]):
@@ -113,15 +125,32 @@ def value(tree: ast.expr, find: Find) -> Any:
     return _computed(tree, find)
 
 
+def _is_left_out(tree: ast.expr, find: Find) -> bool:
+    try:
+        return value(tree, find) is None
+    except Undefined:
+        return True
+
+
 def _computed(tree: ast.expr, find: Find) -> Any:
     match tree:
         case ast.BinOp(left=left, op=op, right=right):
-            return _ARITHMETIC[type(op)](_number(left, find), _number(right, find))
+            return _calculated(op, _number(left, find), _number(right, find), right)
         case ast.UnaryOp(operand=operand):
             return -_number(operand, find)
         case ast.Call(func=ast.Name(id=name), args=args):
             return _called(name, [value(argument, find) for argument in args])
     raise PredicateError(f"{ast.unparse(tree)!r} is not part of the language")
+
+
+def _calculated(op: ast.operator, left: Any, right: Any, divisor: ast.expr) -> Any:
+    """What is divided by a feature is undefined where that is 0. Raises ZeroDivisionError for a constraint's own 0."""
+    try:
+        return _ARITHMETIC[type(op)](left, right)
+    except ZeroDivisionError:
+        if set(features_in(divisor)) <= {"value"}:
+            raise
+        raise Undefined(ast.unparse(divisor)) from None
 
 
 def _called(name: str, given: list[Any]) -> Any:
@@ -133,7 +162,7 @@ def _called(name: str, given: list[Any]) -> Any:
 
 def _number(tree: ast.expr, find: Find) -> Any:
     found = value(tree, find)
-    if type(found) not in (int, float):
+    if type(found) not in (int, float, Fraction):
         raise TypeError(f"{ast.unparse(tree)} is {found!r}, expected a number")
     return found
 
@@ -168,7 +197,7 @@ def _compared(op: type[ast.cmpop], left: Any, right: Any) -> bool:
 
 
 def _kind(found: Any) -> type:
-    return float if type(found) in (int, float) else type(found)
+    return float if type(found) in (int, float, Fraction) else type(found)
 
 
 def _quantified(name: str, inner: ast.GeneratorExp, find: Find) -> bool | None:

@@ -2,9 +2,11 @@
 
     kernel_h * dilation_h <= 64         stride_h in (1, 2, 4)       x.rank < 4 or x.shape[3] % 4 == 0
     weight.bytes <= 512 * 1024          other.is_constant           all(t.shape[1] % 16 == 0 for t in tensors)
+    out.elements / 4 <= 1024            bias is not None            (kernel_h, kernel_w) in ((1, 1), (3, 3))
 
-Numbers, texts, features, `+ - * // %`, powers of numbers, comparisons, `in`, `and`, `or`, `not`, lists in parentheses,
-`min`, `max`, `abs`, `len`, and `all` or `any` over a list of operands. See `features` for the features.
+Numbers, texts, features, `+ - * / // %`, powers of numbers, comparisons, `in`, `is None`, `and`, `or`, `not`, lists in
+parentheses, `min`, `max`, `abs`, `len`, and `all` or `any` over a list of operands. `/` is exact, `//` rounds down.
+See `features` for the features.
 """
 
 from __future__ import annotations
@@ -38,9 +40,11 @@ FUNCTIONS = ("abs", "len", "max", "min")
 QUANTIFIERS = ("all", "any")
 LISTS = (ast.Name, ast.Attribute)
 """The features over which `all` and `any` iterate: lists of operands, or sizes of one operand."""
-_ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod)
+_DIVISIONS = (ast.Div, ast.FloorDiv, ast.Mod)
+_ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, *_DIVISIONS)
 _ORDERED = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _COMPARISONS = (*_ORDERED, ast.Eq, ast.NotEq, ast.In, ast.NotIn)
+_PRESENCE = (ast.Is, ast.IsNot)
 
 
 class PredicateError(ValueError):
@@ -61,6 +65,11 @@ class Atom:
         return isinstance(self.tree, ast.Compare) and isinstance(self.tree.ops[0], _ORDERED)
 
     @property
+    def asks_presence(self) -> bool:
+        """Whether it is about an argument that may be left out."""
+        return isinstance(self.tree, ast.Compare) and isinstance(self.tree.ops[0], _PRESENCE)
+
+    @property
     def quantified(self) -> bool:
         """Whether it is an `all` or `any`."""
         return isinstance(self.tree, ast.Call)
@@ -78,6 +87,12 @@ class Predicate:
         """The distinct atoms, from left to right."""
         found = {ast.unparse(tree): tree for tree in _leaves(self.tree)}
         return tuple(Atom(tree, text, tuple(features_in(tree))) for text, tree in found.items())
+
+    @cached_property
+    def paired(self) -> bool:
+        """Whether it compares several features at once, whose items share features."""
+        found = ast.walk(ast.parse(self.text, mode="eval"))
+        return any(isinstance(tree, ast.Compare) and isinstance(tree.left, ast.Tuple | ast.List) for tree in found)
 
     @cached_property
     def numbers(self) -> tuple[int, ...]:
@@ -172,15 +187,39 @@ def _leaves(tree: ast.expr) -> Iterator[ast.expr]:
 
 
 class _Apart(ast.NodeTransformer):
-    """Splits chained comparisons: `1 <= a <= 3` becomes two."""
+    """Splits comparisons: `1 <= a <= 3` becomes two, and `(a, b) in ((1, 1), (3, 3))` two for each pair."""
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
         self.generic_visit(node)
         if len(node.ops) == 1:
-            return node
+            return _items_apart(node)
         ends = [node.left, *node.comparators]
         parts = [ast.Compare(a, [op], [b]) for a, op, b in zip(ends, node.ops, ends[1:], strict=False)]
-        return ast.BoolOp(ast.And(), list[ast.expr](parts))
+        return ast.BoolOp(ast.And(), [_items_apart(part) for part in parts])
+
+
+def _items_apart(tree: ast.Compare) -> ast.expr:
+    """A comparison of features in parentheses with lists that are written out, item by item. Raises PredicateError."""
+    left, (op,), (right,) = tree.left, tree.ops, tree.comparators
+    if not isinstance(left, ast.Tuple | ast.List) or not isinstance(right, ast.Tuple | ast.List):
+        return tree
+    if isinstance(op, ast.Eq | ast.NotEq):
+        whole = _equal_items(left, right)
+    elif isinstance(op, ast.In | ast.NotIn) and right.elts:
+        each = [_equal_items(left, item) for item in right.elts]
+        whole = each[0] if len(each) == 1 else ast.BoolOp(ast.Or(), each)
+    else:
+        raise _unexpected(tree, "one of == != in, of lists that have something in them")
+    return ast.UnaryOp(ast.Not(), whole) if isinstance(op, ast.NotEq | ast.NotIn) else whole
+
+
+def _equal_items(left: ast.Tuple | ast.List, right: ast.expr) -> ast.expr:
+    """Raise PredicateError unless both have as many items, and at least one."""
+    if not left.elts or not isinstance(right, ast.Tuple | ast.List) or len(right.elts) != len(left.elts):
+        raise _unexpected(right, f"{len(left.elts)} items in parentheses, as {ast.unparse(left)!r} has")
+    pairs = zip(left.elts, right.elts, strict=True)
+    parts = [_items_apart(ast.Compare(a, [ast.Eq()], [b])) for a, b in pairs]
+    return parts[0] if len(parts) == 1 else ast.BoolOp(ast.And(), parts)
 
 
 def _chains_apart(tree: ast.expr) -> ast.expr:
@@ -213,8 +252,27 @@ def _truth(tree: ast.expr, depth: int) -> ast.expr:
 
 def _comparison(tree: ast.Compare, depth: int) -> None:
     (op,), (right,) = tree.ops, tree.comparators
-    if not isinstance(op, _COMPARISONS):
+    if isinstance(op, _PRESENCE):
+        _presence(tree)
+    elif not isinstance(op, _COMPARISONS):
         raise _unexpected(tree, "one of < <= > >= == != in")
+    elif isinstance(right, ast.Constant) and right.value is None:
+        raise _unexpected(tree, "'is None' or 'is not None'")
+    else:
+        _compared_values(tree, depth)
+
+
+def _presence(tree: ast.Compare) -> None:
+    """`bias is None`: only of a feature by its name, for a part of what is left out is left out as well."""
+    (right,) = tree.comparators
+    if not isinstance(tree.left, ast.Name) or not isinstance(right, ast.Constant) or right.value is not None:
+        raise _unexpected(tree, "'FEATURE is None' or 'FEATURE is not None'")
+
+
+def _compared_values(tree: ast.Compare, depth: int) -> None:
+    (op,), (right,) = tree.ops, tree.comparators
+    if isinstance(tree.left, ast.Tuple | ast.List):  # beside a feature that is a list: stride, padding
+        raise _unexpected(tree, "a list that is written out on the right alone")
     _value(tree.left, depth + 1)
     if isinstance(op, ast.In | ast.NotIn) and not isinstance(right, ast.Tuple | ast.List):
         _value(right, depth + 1)
@@ -278,6 +336,8 @@ def _feature(tree: ast.Name | ast.Attribute | ast.Subscript, depth: int) -> None
 def _parts(tree: ast.expr) -> Sequence[ast.expr]:
     """The operands of an arithmetic expression. Raises PredicateError for anything else."""
     match tree:
+        case ast.BinOp(op=op, right=ast.Constant(value=0)) if isinstance(op, _DIVISIONS):
+            raise _unexpected(tree, "a divisor that is not 0")
         case ast.BinOp(left=left, op=op, right=right) if isinstance(op, _ARITHMETIC):
             return left, right
         case ast.BinOp(op=ast.Pow()) if _amount(tree) is not None:

@@ -34,7 +34,7 @@ def more_knobs(graph: Graph) -> Iterator[Knob]:
         yield from _of_value(graph, value)
     yield from _of_steps(graph)
     yield from _of_result(graph)
-    yield from _of_arguments(graph)
+    yield from of_arguments(graph)
 
 
 def _of_steps(graph: Graph) -> Iterator[Knob]:
@@ -98,7 +98,7 @@ def _of_result(graph: Graph) -> Iterator[Knob]:
         yield Knob("out_behind", None, names, _followed)
 
 
-def _of_arguments(graph: Graph) -> Iterator[Knob]:
+def of_arguments(graph: Graph) -> Iterator[Knob]:
     """Arguments that may be left out."""
     for argument in taken_arguments(graph):
         at = argument.get(graph)

@@ -12,7 +12,7 @@ from functools import cached_property
 from npu_assay.conformance.cases.boundaries.asked import asked
 from npu_assay.conformance.cases.boundaries.knob import Knob
 from npu_assay.conformance.cases.boundaries.knobs import knobs
-from npu_assay.conformance.cases.boundaries.quantization import more_knobs
+from npu_assay.conformance.cases.boundaries.quantization import more_knobs, of_arguments
 from npu_assay.conformance.cases.boundaries.sizes import opened
 from npu_assay.conformance.cases.make import SUBJECT
 from npu_assay.conformance.predicates.applications import NoProgram, application
@@ -103,13 +103,19 @@ class Search:
         deep = {n for limit in self.limits if limit.on_ranks for n in limit.numbers}
         plain = knobs(self.graph, sorted(told), sorted(deep), self.listed)
         names = frozenset(part for name in self._named for part in name.split("."))
-        more = more_knobs(self.graph) if names & OF_SCALES else ()
+        left_out = of_arguments(self.graph) if self._asks_presence else ()
+        more = more_knobs(self.graph) if names & OF_SCALES else left_out
         return (*plain, *asked(self.graph, names, sorted(told)), *more)
 
     @property
     def _named(self) -> Iterator[str]:
         """The features of the limits."""
         return (name for limit in self.limits for atom in limit.predicate.atoms for name in atom.features)
+
+    @property
+    def _asks_presence(self) -> bool:
+        """Whether a limit is on an argument that may be left out."""
+        return any(atom.asks_presence for limit in self.limits for atom in limit.predicate.atoms)
 
     @property
     def listed(self) -> bool:

@@ -42,7 +42,8 @@ class Sides:
         found: dict[tuple[str, str], Pair] = {}
         starts = [*bases]
         asked = [(a, f) for a in self.limit.predicate.atoms for f in asked_of(a, bases[0])]
-        for hard in (False, True):  # what takes one knob first: its programs are starts for the rest
+        # What takes one knob comes first: its programs are starts for the rest, and for items of pairs.
+        for hard in (False, True, False) if self.limit.predicate.paired else (False, True):
             for _ in range(2):
                 for atom, feature in asked:
                     if (atom.text, feature) not in found:
@@ -95,6 +96,16 @@ class Sides:
             end = self.search.turned(start, number, place)
             if end is not None and self._differ(atom, start, end) and _moves_alone(atom, feature, start, end):
                 return self._closest(atom, number, start, end)
+        return self._flip_between(atom, number, start, feature) if self.limit.predicate.paired else None
+
+    def _flip_between(self, atom: Atom, number: int, start: Look, feature: str) -> Pair | None:
+        """Two places of a knob of which neither is the start's: `a == 1` alone differs from 1 to 2, not from 3 to 1."""
+        turned = (self.search.turned(start, number, place) for place in self.search.places(start, number))
+        ends = [end for end in turned if end is not None and (end.right or end.only(self.index))]
+        for good in (end for end in ends if end.right):
+            for bad in (end for end in ends if not end.right):
+                if self._differ(atom, good, bad) and _moves_alone(atom, feature, good, bad):
+                    return self._closest(atom, number, good, bad)
         return None
 
     def _moving(self, feature: str) -> tuple[int, ...]:
