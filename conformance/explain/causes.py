@@ -48,7 +48,7 @@ SILENT = Reason("no_reason", "no tag", "the partitioner left the operator out an
 A_CONSTANT, UNNAMED = "a constant", ("_tensor_constant", "lifted_tensor_", "_frozen_param")
 """What a constant is called that the user gave no name, and what names export and quantizers give those have."""
 UNCODED = "quantized"
-"""The code of operators whose operands or results are not quantized: what comes after codes has nothing to do with that."""
+"""The code of operators whose operands or results are not quantized: what comes after codes is no cause."""
 UNSUPPORTED = "unsupported"
 """The code of operators that no table row has."""
 TRAINING = ("BatchNorm", "Dropout", "batch_norm", "dropout")
