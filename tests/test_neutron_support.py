@@ -517,14 +517,15 @@ def test_a_quotient_without_elements_has_no_known_shape() -> None:
     assert verdict.codes("aten.div.Tensor") == ["static_shape"]
 
 
-def test_the_first_wrong_scale_of_a_bias_is_named() -> None:
+@pytest.mark.parametrize("factors", [[1.0, 2.0], [1.0, 2.0, 1.0, 3.0, 1.0]])
+def test_the_first_wrong_scale_of_a_bias_is_named(factors: list[float]) -> None:
     def write(b: Builder) -> fx.Node:
-        scales = b.raw_constant(torch.tensor([1.0, 2.0, 1.0, 3.0, 1.0]) * 0.05 * 0.01)
-        zero_points = b.raw_constant(torch.zeros(5, dtype=torch.int64))
-        codes = b.raw_constant(torch.zeros(5, dtype=torch.int32))
+        scales = b.raw_constant(torch.tensor(factors) * 0.05 * 0.01)
+        zero_points = b.raw_constant(torch.zeros(len(factors), dtype=torch.int64))
+        codes = b.raw_constant(torch.zeros(len(factors), dtype=torch.int32))
         limits = (0, -(2**31), 2**31 - 1, torch.int32)
         bias = b.call(DEQUANTIZE_PER_CHANNEL, codes, scales, zero_points, *limits)
-        return b.conv(b.input(1, 3, 8, 8), b.channel_weight(5, 3, 3, 3), bias)
+        return b.conv(b.input(1, 3, 8, 8), b.channel_weight(len(factors), 3, 3, 3), bias)
 
     partitioner = NeutronPartitioner()
     judge(write, partitioner)
