@@ -181,6 +181,11 @@ FAULTS = {
         ("rank = 4 @document", "ranks = 4 @document"),
         "toy@1.0.toml: aten.relu.default: constraints: unknown constraint 'ranks', did you mean 'rank'?",
     ),
+    "constraint without a sentence": (
+        ("rank = 4 @document", "unfused @document"),
+        "toy@1.0.toml: aten.relu.default: constraints: unknown constraint 'unfused': "
+        "[constraints] has no sentence for it",
+    ),
     "unknown common constraint": (
         ('["quantized @document"]', '["quantised @document"]'),
         "toy@1.0.toml: common: constraints: unknown constraint 'quantised', did you mean 'quantized'?",

@@ -421,7 +421,9 @@ def _constraint(text: Any, meanings: Mapping[str, str], where: str) -> Constrain
         constraint = parse_constraint(text)
     except ValueError as error:
         raise TableError(f"{where}: {error}") from error
-    check_known(constraint.code, meanings, where, "constraint")
+    if constraint.code not in meanings:
+        hint = nearest(constraint.code, meanings, most=0) or ": [constraints] has no sentence for it"
+        raise TableError(f"{where}: unknown constraint {constraint.code!r}{hint}")
     check_source(constraint.source, f"{where}: constraint {constraint.code!r}: source")
     if ("{value}" in meanings[constraint.code]) != (constraint.value is not None):
         wants = "needs a value" if constraint.value is None else f"takes no value, found {constraint.value!r}"
