@@ -107,7 +107,7 @@ def per_output_cases(u: Call) -> list[CaseDraft]:
         limit("weight_zero_point", "per_output_0", scaled),
         outside("weight_zero_point", "per_output_1", _with_weights(scaled, shifted)),
         outside("weight_zero_point", "per_input", per_output(u, axis=0)),
-        placed("linear_form_per_output", linear_form(scaled)),
+        limit("weight_zero_point", "linear_form_per_output", linear_form(scaled)),
     ]
 
 
