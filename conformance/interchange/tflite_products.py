@@ -50,7 +50,7 @@ def linear(s: Site) -> None:
 
 
 def addmm(s: Site) -> None:
-    """self + mat1 @ mat2: FULLY_CONNECTED, with mat2 transposed."""
+    """addmm as FULLY_CONNECTED: mat2 is transposed, and the bias is self."""
     for name in ("alpha", "beta"):
         if s[name] != 1:
             raise s.refuse(name, f"FULLY_CONNECTED has no {name}")

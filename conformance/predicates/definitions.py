@@ -50,7 +50,7 @@ def defined(table: Table, row: Row, precision: str | None) -> tuple[Defined, ...
 
 
 def definition(table: Table, row: Row, code: str) -> Predicate | None:
-    """The predicate of a constraint's id in a row; None if it has none."""
+    """The predicate of a constraint's id in a row; None where it has no definition."""
     own = table.own.definition(code)
     if own is not None:
         return own.holds

@@ -43,5 +43,5 @@ WHATEVER_SIZES = frozenset(
 
 @cache
 def named_definition(code: str) -> Definition | None:
-    """The suite's constraint of this id as a predicate; None if it has none."""
+    """The suite's constraint of this id as a predicate; None where it has no definition."""
     return Definition(code, parse_predicate(NAMED[code])) if code in NAMED else None
