@@ -1,6 +1,6 @@
 """What holds for every partition, on 2,000 random models of several operators.
 
-Partitions are convex and do not wait for each other, nothing but tags changes, the same program gets the same tags
+Partitions are convex and have no cycle, nothing but tags changes, the same program gets the same tags
 twice and once more when it has them already, and a delegated model gives what it gives in torch.
 """
 
@@ -123,7 +123,7 @@ class _Greedy(NeutronPartitioner):
 
 @pytest.mark.parametrize(
     ("partitioner", "message"),
-    [(_Writing, "something else"), (_Growing, "otherwise"), (_Greedy, "wait for each other")],
+    [(_Writing, "something else"), (_Growing, "otherwise"), (_Greedy, "cycle")],
 )
 def test_a_broken_invariant_is_noticed(partitioner: type[Partitioner], message: str) -> None:
     wrong = replace(neutron, partitioner=partitioner)

@@ -60,7 +60,8 @@ HINTS: Mapping[str, str] = {
 }
 FIXED = (Quant(1 / 256, -128), Quant(1 / 128, 0))
 """Codes of results between 0 and 1, and between -1 and 1."""
-CONVERSIONS = ("dim_order_ops._to_dim_order_copy.default", "aten._to_copy.default")
+CONVERSION = re.compile(r"\b_to(_dim_order)?_copy\.default$")
+"""Operators that convert a type, of the edge dialect and of ATen."""
 
 
 @dataclass
@@ -136,7 +137,7 @@ class Causes:
 
     def _fold_conversions(self) -> None:
         """A conversion of truths that a comparison left them in belongs to that: users write the comparison alone."""
-        converting = [name for name in self.own if self.operators[name].operator in CONVERSIONS]
+        converting = [name for name in self.own if CONVERSION.search(self.operators[name].operator)]
         for name in converting:
             source = source_behind(self.nodes[name].all_input_nodes[0]).name
             if source in self.own and self.operators[source].dtype == "bool":

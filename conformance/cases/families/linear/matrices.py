@@ -87,12 +87,12 @@ def weight_zero_points(u: Call) -> list[CaseDraft]:
     ]
 
 
-def per_output(u: Call, axis: int = 1) -> Call:
-    """The same product, with a scale per output of its weights [k, n], and of its bias; or one per input, axis 0."""
+def per_output(u: Call) -> Call:
+    """The same product, with a scale per output of its weights [k, n], and of its bias."""
     w = u.value("w")
     assert w.quant is not None
-    q = scales_of(replace(w.quant, qmin=-127), axis, w.shape[axis])
-    biased = [replace(value, quant=bias_quant(Q, q)) for value in u.values if value.name == "bias" and axis]
+    q = scales_of(replace(w.quant, qmin=-127), 1, w.shape[1])
+    biased = [replace(value, quant=bias_quant(Q, q)) for value in u.values if value.name == "bias"]
     u = _with_weights(u, replace(w, quant=q))
     return replace(u, values=(*u.values[: len(u.values) - len(biased)], *biased))
 
@@ -106,7 +106,6 @@ def per_output_cases(u: Call) -> list[CaseDraft]:
     return [
         limit("weight_zero_point", "per_output_0", scaled),
         outside("weight_zero_point", "per_output_1", _with_weights(scaled, shifted)),
-        outside("weight_zero_point", "per_input", per_output(u, axis=0)),
         limit("weight_zero_point", "linear_form_per_output", linear_form(scaled)),
     ]
 
