@@ -34,8 +34,11 @@ def _filled(draw: Random, graph: Graph) -> Graph:
 
 
 def _sized(draw: Random, graph: Graph) -> Graph:
-    """Up to three other sizes, where torch takes them; none beside indices and masks, which would lie outside."""
-    if any(value.quant is None for value in graph.values):
+    """Up to three other sizes, where torch takes them; none beside indices and masks, which would lie outside.
+
+    Nor with strides as arguments: torch asks only with numbers whether they stay inside.
+    """
+    if any(value.quant is None for value in graph.values) or any("as_strided" in step.op for step in graph.steps):
         return graph
     for _ in range(draw.randrange(4)):
         shape = draw.choice([value.shape for value in graph.values])
