@@ -112,6 +112,7 @@ ELSEWHERE: Mapping[str, str] = MappingProxyType(
             "computes gradients, which no model in evaluation does",
         ),
         "aten._native_batch_norm_legit.default": "writes the running statistics, which no model in evaluation does",
+        "aten.resize_.default": "resizes storage in place, which export makes functional or refuses",
         **dict.fromkeys(
             ("aten.rand.default", "aten.randn.default", "aten.randperm.default"),
             "its numbers are random, so nothing can be compared",
