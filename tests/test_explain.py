@@ -272,11 +272,16 @@ def test_frames() -> None:
 # ------------------------------------------------------------------------------------ numbers
 
 
-@pytest.mark.parametrize("numeric", NUMERIC, ids=str)
-def test_the_first_layer_is_the_planted_one(numeric: Numeric) -> None:
+def with_numbers(numeric: Numeric) -> Explained:
+    """The planted model, explained with its samples."""
     samples = numeric.samples()
     program = torch.export.export(numeric.make().eval(), samples[0])
-    one = npu_assay.explain(program, [numeric.backend], samples, inputs=numeric.inputs()).backends[0]
+    return npu_assay.explain(program, [numeric.backend], samples, inputs=numeric.inputs()).backends[0]
+
+
+@pytest.mark.parametrize("numeric", NUMERIC, ids=str)
+def test_the_first_layer_is_the_planted_one(numeric: Numeric) -> None:
+    one = with_numbers(numeric)
     assert one.error == ""
     first = one.layers[0]
     assert numeric.where in (first.module, first.name)

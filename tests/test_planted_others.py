@@ -8,16 +8,14 @@ import pytest
 
 pytest.importorskip("torchao", reason="the quantizers are the extra `quantize`")
 
-import torch
 from planted import PLANTED
 from planted_numbers import NUMERIC as FIRST
 from planted_numbers import Numeric
 from planted_numbers_others import OTHERS as NUMERIC
 from planted_others import OTHERS, Other
 from quantizing import QUANTIZES
-from test_explain import of
+from test_explain import of, with_numbers
 
-import npu_assay
 from npu_assay.conformance.explain.record import Explained
 
 pytestmark = QUANTIZES
@@ -53,9 +51,7 @@ def test_without_it_that_reason_is_not_given(other: Other) -> None:
 
 @pytest.mark.parametrize("numeric", NUMERIC, ids=str)
 def test_the_first_layer_is_the_planted_one(numeric: Numeric) -> None:
-    samples = numeric.samples()
-    program = torch.export.export(numeric.make().eval(), samples[0])
-    one = npu_assay.explain(program, [numeric.backend], samples, inputs=numeric.inputs()).backends[0]
+    one = with_numbers(numeric)
     assert one.error == ""
     first, wanted = one.layers[0], numeric.where.split("|")
     assert first.module in wanted or first.name in wanted

@@ -11,6 +11,7 @@ from torch.export import ExportedProgram
 from npu_assay.conformance.explain.lowered import operators_in
 from npu_assay.conformance.explain.origins import module_of, source_of
 from npu_assay.conformance.explain.summary import MODEL
+from npu_assay.partitioners.exir.compiling import bind
 from npu_assay.partitioners.exir.ops import target_name
 
 SWITCHES = ("train", "training")
@@ -26,10 +27,7 @@ def trained(program: ExportedProgram) -> tuple[fx.Node, ...]:
 def _is_trained(node: fx.Node) -> bool:
     if not isinstance(node.target, OpOverload):
         return False
-    given = {}
-    for place, argument in enumerate(node.target._schema.arguments):
-        at = node.args[place] if place < len(node.args) else node.kwargs.get(argument.name, argument.default_value)
-        given[argument.name] = at
+    given = bind(node)
     drops = [given[name] for name in SHARES if isinstance(given.get(name), (int, float))]
     return any(given.get(name) is True for name in SWITCHES) and drops != [0.0]
 

@@ -92,9 +92,8 @@ def per_output(u: Call) -> Call:
     w = u.value("w")
     assert w.quant is not None
     q = scales_of(replace(w.quant, qmin=-127), 1, w.shape[1])
-    biased = [replace(value, quant=bias_quant(Q, q)) for value in u.values if value.name == "bias"]
-    u = _with_weights(u, replace(w, quant=q))
-    return replace(u, values=(*u.values[: len(u.values) - len(biased)], *biased))
+    scaled = {"w": q, "bias": bias_quant(Q, q)}
+    return replace(u, values=tuple(replace(each, quant=scaled.get(each.name, each.quant)) for each in u.values))
 
 
 def per_output_cases(u: Call) -> list[CaseDraft]:
