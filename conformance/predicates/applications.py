@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
@@ -177,6 +177,8 @@ def _results(step: Step, known: Mapping[Ref, Tensor]) -> Mapping[Ref, Tensor]:
         and args[0].shape[1:2] != args[1].shape[:1]
     ):  # torch asks only with numbers
         raise NoProgram(f"{step.op}: transposed, found weights of other channels than the input")
+    if step.op == "aten.convolution.default" and _padded(args[0].shape, args[4]) > MOST:  # kernels and devices make it
+        raise NoProgram(f"{step.op}: found a padded input of more than {MOST} elements, expected fewer")
     kwargs = {name: _handed(item, known) for name, item in step.kwargs}
     try:
         made = aten(canonical(step.op))(*args, **kwargs)
@@ -192,6 +194,13 @@ def _results(step: Step, known: Mapping[Ref, Tensor]) -> Mapping[Ref, Tensor]:
     if "split" in step.op and len(listed) != step.outputs:
         raise NoProgram(f"{step.op}: found {len(listed)} results, expected {step.outputs}")
     return {Ref(step.name, index): tensor for index, tensor in enumerate(listed)}
+
+
+def _padded(sizes: Sequence[int], pads: Sequence[int]) -> int:
+    """The elements of a convolution's padded input; one padding may stand for every axis."""
+    axes = pads if len(pads) > 1 else [*pads] * (len(sizes) - 2)
+    around = [0] * (len(sizes) - len(axes)) + [2 * pad for pad in axes]
+    return math.prod(size + more for size, more in zip(sizes, around, strict=False))
 
 
 def _handed(argument: Any, known: Mapping[Ref, Tensor]) -> Any:

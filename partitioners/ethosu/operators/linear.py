@@ -38,6 +38,7 @@ ROWS: Mapping[str, Row] = {
             limits.transposed_padding,
             limits.transposed_size,
             limits.transposed_groups,
+            limits.level_side,
             limits.cropped,
             limits.narrow_transposed,
             limits.transposed_rank,

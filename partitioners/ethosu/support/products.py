@@ -23,7 +23,8 @@ from npu_assay.partitioners.exir.rules import rule
 CONVOLUTION = "aten.convolution.default"
 MAX_KERNEL_HEIGHT = 64
 MAX_KERNEL_AREA = 4096
-MAX_STRIDE = 8192
+MAX_STRIDE = 3
+MAX_SIDE = 8192
 MAX_WEIGHT_SUM = 127 * 65536
 MAX_WEIGHT = 128
 
@@ -204,6 +205,16 @@ def transposed_padding(node: fx.Node, context: Context) -> str | None:
     return None
 
 
+@rule("level_side", MAX_SIDE)
+def level_side(node: fx.Node, context: Context) -> str | None:
+    """stride, padding and dilation * kernel must be at most {value} on every axis"""
+    # TOSA's level 8K; the dilated kernel itself is smaller than the product.
+    strides, pads, spreads = (per_axis(node, *at) for at in ((3, "stride"), (4, "padding"), (5, "dilation")))
+    windows = [size * spread for size, spread in zip(shape(operand(node, 1))[2:], spreads, strict=True)]
+    fine = max(*strides, *pads, *windows) <= MAX_SIDE
+    return None if fine else f"stride {strides}, padding {pads}, dilation * kernel {windows}"
+
+
 @rule("cropped")
 def cropped(node: fx.Node, context: Context) -> str | None:
     """stride and padding must leave something of the input to read"""
@@ -296,15 +307,14 @@ def kernel_area(node: fx.Node, context: Context) -> str | None:
 @on_u55
 @rule("stride_or_whole", MAX_STRIDE)
 def stride(node: fx.Node, context: Context) -> str | None:
-    """the stride must be 1 to 3 or, without padding and dilation, at most {value}"""
-    # Larger strides are possible where windows are apart from each other and from the border, up to TOSA's level 8K.
+    """where there is padding or dilation, the stride must be at most {value}"""
+    # Larger strides are possible where windows are apart from each other and from the border.
     if is_transposed(node):
         return None
     steps, dilations = per_axis(node, 3, "stride")[-2:], per_axis(node, 5, "dilation")[-2:]
     padded = any(pad > 0 for pad in per_axis(node, 4, "padding"))
-    for step in steps:
-        if step > MAX_STRIDE or (not 1 <= step <= 3 and (padded or any(dilation != 1 for dilation in dilations))):
-            return f"stride {steps}, dilation {dilations}{', padded' if padded else ''}"
+    if max(steps) > MAX_STRIDE and (padded or any(dilation != 1 for dilation in dilations)):
+        return f"stride {steps}, dilation {dilations}{', padded' if padded else ''}"
     return None
 
 

@@ -47,7 +47,7 @@ def _windows(use: Use, size: Sequence[int], kernel: Sequence[int], pad: Sequence
     counts = []
     for axis in range(axes):
         reach = (kernel[axis] - 1) * dilations[axis]
-        use.within("dilated kernel", reach + 1, 1, SIDE_LIMIT)
+        use.within("dilation * kernel", kernel[axis] * dilations[axis], 1, SIDE_LIMIT)
         rest = size[axis] - 1 + pad[2 * axis] + pad[2 * axis + 1] - reach
         holds = rest >= 0 and rest % strides[axis] == 0
         use.require(holds, "padded side less the window", rest, f"a multiple of the stride {strides[axis]}, from 0")

@@ -130,6 +130,10 @@ def shape_limits(precision: str, limits: Limits) -> Iterator[CaseDraft]:
     yield limit("cropped", "all_but_one_row", conv(precision, shape=(1, 3, 2, 7), kernel=(1, 1), stride=(2, 1)))
     past: dict[str, Any] = {"shape": (1, 3, 2, 7), "kernel": (1, 1), "padding": (1, 0)}
     yield outside("cropped", "every_row", conv(precision, **past, stride=(4, 1)))
+    far = limits.number("level_side", 8192, 4, 8192)
+    for step, side in ((far, limit), (far + 1, outside)):
+        apart = conv(precision, shape=(1, 1, step + 1, 2), kernel=(1, 1), outputs=1, stride=(step, 1), padding=(0, 0))
+        yield side("level_side", f"stride_{step}", apart)
     yield from transposed_limits(precision, limits)
     if "kernel_height" in limits or "kernel_area" in limits:
         yield from kernel_limits(precision, limits)
@@ -252,10 +256,7 @@ def kernel_limits(precision: str, limits: Limits) -> Iterator[CaseDraft]:
     for high, side in ((wide, limit), (wide + 1, outside)):
         two = conv(precision, shape=(2, 1, high, wide), kernel=(1, 1), outputs=1, scale=0.01)
         yield side("max_size", f"two_of_{high}x{wide}", two)
-    far = limits.number("stride_or_whole", 8192, 4, 8192)
-    for step, side in ((far, limit), (far + 1, outside)):
-        apart = conv(precision, shape=(1, 1, step + 1, 2), kernel=(1, 1), outputs=1, stride=(step, 1), padding=(0, 0))
-        yield side("stride_or_whole", f"stride_{step}", apart)
+    limits.fixed("stride_or_whole", 3)
     strided: dict[str, Any] = {"shape": (1, 3, 9, 11), "kernel": (2, 2)}
     kept = (("3x3", (3, 3), (0, 0)), ("3x3_padded", (3, 3), (1, 1)), ("4x5_unpadded", (4, 5), (0, 0)))
     for name, stride, padding in kept:
