@@ -70,8 +70,8 @@ KNOWN = {
 }
 """What Vela 5.1.0 refuses although the tables promise it.
 
-Linear layers of more than 65,536 inputs, and average pools of more than 8 rows or columns that ceil_mode pads. Its
-limits are those of the hardware, which ExecuTorch 1.5.1 does not ask for either.
+Linear layers of more than 65,536 inputs, and average pools of more than 8 rows or columns that ceil_mode pads. Users
+of ExecuTorch 1.5.1 meet both: arm-linear-of-many-inputs and arm-average-pool-ceil-mode in docs/reports/findings.
 """
 ENDING = frozenset(f"aten.amin.default/int8/operator/accept/dim_minus_{dim}_of_5" for dim in (1, 2, 3, 5))
 """What ends the process when Vela 5.1.0 compiles it for Ethos-U55: the smallest number along one axis of five."""
