@@ -11,7 +11,7 @@ import pytest
 from pinned import ROOT, Environment, environments
 
 from npu_assay.conformance.compare.drift_text import markdown
-from npu_assay.conformance.findings import SEVERITIES
+from npu_assay.conformance.findings import SEVERITIES, findings
 from npu_assay.conformance.findings.triage import read
 
 REPORTS = ROOT / "docs" / "reports"
@@ -97,6 +97,19 @@ def causes_without_a_page(text: str) -> list[str]:
     return [row for row, pages in links.items() if not pages or not set(pages) <= PAGES.keys()]
 
 
+def misnamed(text: str) -> list[str]:
+    """Links to pages of findings whose words are not the page's title."""
+    links = re.findall(r"^- \[(.*)\]\((findings/[\w-]+)\.md\)$", text, re.MULTILINE)
+    return [page for title, page in links if PAGES[page].partition("\n")[0] != f"# {title}"]
+
+
+def unlisted(name: str, text: str) -> set[str]:
+    """Findings in a page's backend that its list leaves out, or that it has and the index does not."""
+    backend = name.removeprefix("executorch-").rpartition("-")[0]
+    listed = set(re.findall(r"^- \[.*\]\((findings/[\w-]+)\.md\)$", text, re.MULTILINE))
+    return listed ^ {finding.page for finding in findings().values() if f"executorch:{backend}" in finding.releases}
+
+
 def underived(name: str, text: str) -> list[str]:
     """Lines of a page's tables that its raw results do not give."""
     backend = name.removeprefix("executorch-").rpartition("-")[0]
@@ -130,6 +143,18 @@ def test_tables_are_those_of_the_raw_results(name: str) -> None:
 def test_a_page_of_counts_has_its_results_beside_it() -> None:
     counts = {name for name, text in CLAIMS.items() if "\n| both accept | " in text}
     assert counts == {*RAW, *NOT_RUN_AGAIN}
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, text in PAGES.items() if re.search(r"^- \[.*\]\(findings/", text, re.MULTILINE)]
+)
+def test_lists_have_the_titles_of_the_pages(name: str) -> None:
+    assert misnamed(PAGES[name]) == []
+
+
+@pytest.mark.parametrize("name", [name for name, text in CLAIMS.items() if "\n## Findings\n" in text])
+def test_a_report_lists_every_finding_of_its_backend(name: str) -> None:
+    assert unlisted(name, CLAIMS[name]) == set()
 
 
 # ------------------------------------------------------------------------------------- injected faults
@@ -204,3 +229,11 @@ def test_an_altered_count_is_found() -> None:
     assert underived(name, CLAIMS[name].replace("| both accept | 1954 |", "| both accept | 1955 |")) == [
         "| both accept | 1954 |"
     ]
+
+
+def test_an_altered_list_is_found() -> None:
+    name, gone = "executorch-ethos-u55-1.5.1", "findings/arm-cumsum-int16"
+    text = CLAIMS[name]
+    (line,) = re.findall(rf"^- .*\({gone}\.md\)\n", text, re.MULTILINE)
+    assert unlisted(name, text.replace(line, "")) == {gone}
+    assert misnamed(text.replace("cumsum in 16 bits", "cumsum")) == [gone]
