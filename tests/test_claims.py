@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -110,6 +111,21 @@ def unlisted(name: str, text: str) -> set[str]:
     return listed ^ {finding.page for finding in findings().values() if f"executorch:{backend}" in finding.releases}
 
 
+def totals() -> str:
+    """How many findings there are, how many a user reaches, and how many of these nobody upstream tells of."""
+    told = findings().values()
+    reached = [one for one in told if not one.reach.startswith("an edge program")]
+    new = Counter(one.severity for one in reached if one.upstream.startswith("none "))
+    own = sum(one.page.startswith("findings/") for one in told)
+    counts = [new[word] for word in ("crash", "wrong numbers", "refusal", "side effect", "missed delegation")]
+    return (
+        f"Of all {len(told)} findings {own} are in ExecuTorch and {len(told) - own} in engines. "
+        f"A user reaches {len(reached)} of them without writing an edge program; "
+        f"of {new.total()} of these nothing was found upstream: "
+        "{} crash, {} give wrong numbers, {} are refusals, {} side effects and {} a missed delegation.".format(*counts)
+    )
+
+
 def underived(name: str, text: str) -> list[str]:
     """Lines of a page's tables that its raw results do not give."""
     backend = name.removeprefix("executorch-").rpartition("-")[0]
@@ -150,6 +166,10 @@ def test_a_page_of_counts_has_its_results_beside_it() -> None:
 )
 def test_lists_have_the_titles_of_the_pages(name: str) -> None:
     assert misnamed(PAGES[name]) == []
+
+
+def test_the_totals_are_those_of_the_index() -> None:
+    assert totals() in " ".join(PAGES["README"].split())
 
 
 @pytest.mark.parametrize("name", [name for name, text in CLAIMS.items() if "\n## Findings\n" in text])
