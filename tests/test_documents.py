@@ -19,7 +19,11 @@ from npu_assay.conformance.table import load_table
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 BACKENDS: dict[str, str] = PROJECT["entry-points"]["npu_assay.backends"]
-DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+DOCUMENTS = (
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs" / "reports").glob("*.md")),
+)
 COMMAND = re.compile(r"^    (?:\$ )?((?:[A-Z]+=\S+ )?(?:assay|pip|pytest|python|tox) .*)$", re.MULTILINE)
 
 
@@ -50,6 +54,7 @@ def test_commands_are_found_behind_prompts_and_before_explanations() -> None:
     text = "\n".join(lines)
     assert commands(text) == ["assay list", "assay show x y", "pip install .", "A=b assay list"]
     assert {"assay list", "assay certify neutron", "assay certify xnnpack -n 2"} <= {command for _, command in SHOWN}
+    assert ("executorch-xnnpack-1.5.1.md", "assay certify executorch:xnnpack -n 2") in SHOWN
     assert {"neutron", "xnnpack"} <= {name for name, _, _ in COUNTED}
 
 

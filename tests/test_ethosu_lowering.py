@@ -102,6 +102,13 @@ def test_lines_are_images_of_height_1() -> None:
     assert found == ["TRANSPOSE", "RESHAPE", "CONV2D", "RESCALE", "RESHAPE", "TRANSPOSE"]
 
 
+@pytest.mark.parametrize("stride", [1, 2, 5])
+def test_planes_that_a_kernel_takes_one_by_one_are_images(stride: int) -> None:
+    """Vela 5.1.0 compiles no CONV3D of int16 for Ethos-U55."""
+    found = compiled(convolution("", (1, 3, 5, 6, 7), (1, 3, 2), 4, (stride, 1, 1)).graph(), "u55").operators
+    assert "CONV2D" in found and "CONV3D" not in found
+
+
 def test_linear_has_no_transposition() -> None:
     assert compiled(CASES["linear_2_0"].graph, "u55").operators == ["RESHAPE", "CONV2D", "RESCALE", "RESHAPE"]
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from npu_assay.partitioners.ethosu.lowering.context import CODES
+from npu_assay.partitioners.ethosu.lowering.movement import strided
 from npu_assay.partitioners.ethosu.lowering.operation import Operation
 from npu_assay.partitioners.ethosu.lowering.values import FLOAT, PerChannel, Value, permuted, viewed
 from npu_assay.partitioners.ethosu.lowering.windows import NHWC, channels_last, fitted, spread
@@ -131,7 +132,10 @@ def convolution(operation: Operation) -> Value:
     window, (batch, *sizes) = _window(operation, x, found)
     found = Weights(viewed(found.value, (*found.value.shape[:2], *window.kernel)), found.scales, found.zero_point)
     layout = channels_last(x.rank)
-    tensor = operation.model.reshape(operation.tensor(x, layout), (batch, *sizes, x.shape[1]), f"{x.name}_image")
+    tensor = operation.tensor(x, layout)
+    if len(window.kernel) < x.rank - 2:
+        tensor = strided(operation, tensor, 1, 0, operation.shape[2], spread(bound["stride"], 3)[0])
+    tensor = operation.model.reshape(tensor, (batch, *sizes, x.shape[1]), f"{x.name}_image")
     tensor, pads = fitted(operation, tensor, window.outputs, window.reach, window.stride, window.padding)
     attributes = {"pad": pads, "stride": window.stride, "dilation": window.dilation}
     product = Product(operation, quant, bias)
@@ -159,7 +163,8 @@ class Window:
 def _window(operation: Operation, x: Value, found: Weights) -> tuple[Window, tuple[int, ...]]:
     """The window and [batches, sizes ...] of the image.
 
-    A line is an image of height 1. Planes that the kernel takes one by one are images of their own.
+    A line is an image of height 1. Planes that the kernel takes one by one are images of their own, those between
+    left out: Vela 5.1.0 compiles no CONV3D of int16 for Ethos-U55.
     """
     dims, batch, sizes = x.rank - 2, x.shape[0], x.shape[2:]
     stride, padding, dilation = (spread(operation.arguments[name], dims) for name in ("stride", "padding", "dilation"))
@@ -167,9 +172,9 @@ def _window(operation: Operation, x: Value, found: Weights) -> tuple[Window, tup
     if dims == 1:
         line = Window((1, *kernel), (1, *stride), (0, *padding), (1, *dilation), (1, *outputs))
         return line, (batch, 1, *sizes)
-    if dims == 3 and (kernel[0], stride[0], padding[0]) == (1, 1, 0):
+    if dims == 3 and (kernel[0], padding[0]) == (1, 0):
         plane = Window(kernel[1:], stride[1:], padding[1:], dilation[1:], outputs[1:])
-        return plane, (batch * sizes[0], *sizes[1:])
+        return plane, (batch * outputs[0], *sizes[1:])
     return Window(kernel, stride, padding, dilation, outputs), (batch, *sizes)
 
 

@@ -88,7 +88,7 @@ def slice_(operation: Operation) -> Value:
     axis, step = operation.axis(bound["dim"], x.rank), bound["step"]
     start, count = _start(bound["start"], x.shape[axis]), operation.shape[axis]
     layout = x.home
-    tensor = _strided(operation, operation.tensor(x, layout), layout.index(axis), start, count, step)
+    tensor = strided(operation, operation.tensor(x, layout), layout.index(axis), start, count, step)
     return operation.result(tensor, layout, quant=quant_of(x, operation))
 
 
@@ -98,7 +98,7 @@ def _start(start: int | None, size: int) -> int:
     return min(max(first + size if first < 0 else first, 0), size)
 
 
-def _strided(operation: Operation, tensor: str, axis: int, start: int, count: int, step: int) -> str:
+def strided(operation: Operation, tensor: str, axis: int, start: int, count: int, step: int) -> str:
     """`count` elements from `start` on, one in `step`."""
     if step == 1 or count <= 1:
         return operation.slice(tensor, axis, start, count)
