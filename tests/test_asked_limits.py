@@ -91,8 +91,12 @@ ASKED: dict[str, tuple[str, str, Callable[[Graph], bool]]] = {
 
 def cases(name: str, folder: Path) -> list[Case]:
     op, holds, _ = ASKED[name]
+    return generated(op, holds, folder)
+
+
+def generated(op: str, holds: str, folder: Path, precision: str = "int8") -> list[Case]:
     path = folder / "acme@1.0.toml"
-    path.write_text(TABLE.format(op=op, holds=holds))
+    path.write_text(TABLE.format(op=op, holds=holds).replace('"int8"', f'"{precision}"'))
     table: Table = load_table(str(path))
     return list(cases_for(table))
 
@@ -106,6 +110,13 @@ def test_both_sides_of_what_a_document_states(name: str, tmp_path: Path) -> None
     assert accepted and refused
     assert [case.id for case in accepted if not holds(case.graph)] == []
     assert [case.id for case in refused if holds(case.graph)] == []
+
+
+def test_a_limit_on_bytes_is_not_looked_for_at_a_number_type_of_1(tmp_path: Path) -> None:
+    """It was a KeyError: number types move bytes as sizes do, and every size was set to 1."""
+    found = generated("minimum.default", "x.bytes + y.bytes + out.bytes <= 1000", tmp_path, "int16")
+    refused = [case.graph for case in found if case.reason == "asked"]
+    assert {value(graph, "x").shape for graph in refused} >= {(4, 3, 4, 5), (250, 1, 1, 1)}
 
 
 def test_depthwise_is_one_of_the_accepted_convolutions(tmp_path: Path) -> None:

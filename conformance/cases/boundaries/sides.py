@@ -209,7 +209,11 @@ class Sides:
 
     def _others_at_one(self, atom: Atom, good: Look) -> Iterator[Look]:
         """Both programs at the limit, for each knob that moves the atom, with the others at one."""
-        moving = list(dict.fromkeys(n for f in asked_of(atom, good) for n in self._moving(f)))
+        moving = [
+            number
+            for number in dict.fromkeys(n for f in asked_of(atom, good) for n in self._moving(f))
+            if self.search.knobs[number].number or self.search.knobs[number].joint  # a number type is at no number
+        ]
         for main in moving:
             plain = good
             for other in moving:
