@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from npu_assay.conformance.cases import cases_for
 from npu_assay.conformance.cases.make import SUBJECT
@@ -63,6 +65,24 @@ def weight(graph: Graph) -> Value:
     return value(graph, arguments(graph)["weight"].name)
 
 
+def operand_shapes(graph: Graph) -> list[tuple[int, ...]]:
+    """Of both operands; of none where another operator makes one of them."""
+    names = {v.name: v.shape for v in graph.values}
+    refs = [ref for ref in subject(graph).args[:2] if hasattr(ref, "name")]
+    return [names[ref.name] for ref in refs] if all(ref.name in names for ref in refs) else []
+
+
+def seen_shapes(graph: Graph) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """What a view takes, and makes."""
+    shape = graph.values[0].shape
+    return shape, tuple(torch.empty(shape).reshape(arguments(graph)["size"]).shape)
+
+
+def resized_height(graph: Graph) -> int:
+    given, height = arguments(graph), graph.values[0].shape[2]
+    return given["output_size"][0] if given.get("output_size") else int(height * given["scale_factors"][0])
+
+
 ASKED: dict[str, tuple[str, str, Callable[[Graph], bool]]] = {
     "depthwise or one group": (
         "convolution.default", "groups in (1, in_channels)",
@@ -85,6 +105,10 @@ ASKED: dict[str, tuple[str, str, Callable[[Graph], bool]]] = {
     "a zero point": (
         "linear.default", "weight.zero_point == 0",
         lambda g: (quant := weight(g).quant) is None or quant.zero_point == 0,
+    ),
+    "windows of volumes": (
+        "avg_pool3d.default", "kernel_d * kernel_h * kernel_w <= 30",
+        lambda g: math.prod(arguments(g)["kernel_size"]) <= 30,
     ),
 }  # fmt: skip
 
