@@ -110,6 +110,31 @@ ASKED: dict[str, tuple[str, str, Callable[[Graph], bool]]] = {
         "avg_pool3d.default", "kernel_d * kernel_h * kernel_w <= 30",
         lambda g: math.prod(arguments(g)["kernel_size"]) <= 30,
     ),
+    "a text": (
+        "div.Tensor_mode", "rounding_mode == 'floor'", lambda g: arguments(g)["rounding_mode"] == "floor",
+    ),
+    "a text that has a default": (
+        "gelu.default", "approximate == 'tanh'", lambda g: arguments(g).get("approximate", "none") == "tanh",
+    ),
+    "a real number": (
+        "leaky_relu.default", "0 < negative_slope < 1", lambda g: 0 < arguments(g).get("negative_slope", 0.01) < 1,
+    ),
+    "how many dimensions are normalized": (
+        "native_layer_norm.default", "len(normalized_shape) == 1 and normalized_shape[0] <= 32",
+        lambda g: len(arguments(g)["normalized_shape"]) == 1 and arguments(g)["normalized_shape"][0] <= 32,
+    ),
+    "pieces": (
+        "split_with_sizes_copy.default", "len(split_sizes) <= 3 and split_sizes[0] % 2 == 0",
+        lambda g: len(arguments(g)["split_sizes"]) <= 3 and arguments(g)["split_sizes"][0] % 2 == 0,
+    ),
+    "sizes of a view": (
+        "view_copy.default", "x.rank == 1 or out.shape[-1] == x.shape[-1]",
+        lambda g: len(seen_shapes(g)[0]) == 1 or seen_shapes(g)[0][-1] == seen_shapes(g)[1][-1],
+    ),
+    "a whole factor": (
+        "upsample_nearest2d.vec", "out.shape[2] % x.shape[2] == 0",
+        lambda g: resized_height(g) % g.values[0].shape[2] == 0,
+    ),
 }  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from functools import cached_property
 from npu_assay.conformance.cases.boundaries.asked import asked
 from npu_assay.conformance.cases.boundaries.knob import Knob
 from npu_assay.conformance.cases.boundaries.knobs import knobs
+from npu_assay.conformance.cases.boundaries.named_arguments import named_arguments
 from npu_assay.conformance.cases.boundaries.quantization import more_knobs, of_arguments
 from npu_assay.conformance.cases.boundaries.sizes import opened
 from npu_assay.conformance.cases.make import SUBJECT
@@ -54,6 +55,11 @@ class Limit:
     def numbers(self) -> tuple[int, ...]:
         """The whole numbers in it and beside it."""
         return (*self.predicate.numbers, *_numbers(self.value))
+
+    @property
+    def reals(self) -> tuple[float, ...]:
+        """The numbers in it and beside it that are not whole."""
+        return (*self.predicate.reals, *(n for n in _listed(self.value) if type(n) is float))
 
     @property
     def on_ranks(self) -> bool:
@@ -105,7 +111,8 @@ class Search:
         names = frozenset(part for name in self._named for part in name.split("."))
         left_out = of_arguments(self.graph) if self._asks_presence else ()
         more = more_knobs(self.graph) if names & OF_SCALES else left_out
-        return (*plain, *asked(self.graph, names, sorted(told)), *more)
+        named = named_arguments(self.graph, names, sorted(told | {n for each in self.limits for n in each.reals}))
+        return (*named, *plain, *asked(self.graph, names, sorted(told)), *more)
 
     @property
     def _named(self) -> Iterator[str]:
@@ -257,8 +264,12 @@ def _best(looks: Iterable[Look], less: int, thorough: bool, broken: Broken) -> L
 
 
 def _numbers(value: object) -> Iterator[int]:
-    if type(value) is int:
+    return (each for each in _listed(value) if type(each) is int)
+
+
+def _listed(value: object) -> Iterator[object]:
+    if not isinstance(value, tuple):
         yield value
-    elif isinstance(value, tuple):
-        for item in value:
-            yield from _numbers(item)
+        return
+    for item in value:
+        yield from _listed(item)
