@@ -135,6 +135,14 @@ ASKED: dict[str, tuple[str, str, Callable[[Graph], bool]]] = {
         "upsample_nearest2d.vec", "out.shape[2] % x.shape[2] == 0",
         lambda g: resized_height(g) % g.values[0].shape[2] == 0,
     ),
+    "rows of the same length": (
+        "maximum.default", "x.shape[-1] == y.shape[-1]",
+        lambda g: len({shape[-1:] for shape in operand_shapes(g)}) < 2,
+    ),
+    "the same sizes, or one number": (
+        "sub.Tensor", "x.shape == y.shape or y.elements == 1",
+        lambda g: len({*operand_shapes(g)}) < 2 or math.prod(operand_shapes(g)[-1]) == 1,
+    ),
 }  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from npu_assay.conformance.cases.boundaries.asked import asked
+from npu_assay.conformance.cases.boundaries.broadcast import broadcast
 from npu_assay.conformance.cases.boundaries.knob import Knob
 from npu_assay.conformance.cases.boundaries.knobs import knobs
 from npu_assay.conformance.cases.boundaries.named_arguments import named_arguments
@@ -112,7 +113,7 @@ class Search:
         left_out = of_arguments(self.graph) if self._asks_presence else ()
         more = more_knobs(self.graph) if names & OF_SCALES else left_out
         named = named_arguments(self.graph, names, sorted(told | {n for each in self.limits for n in each.reals}))
-        return (*named, *plain, *asked(self.graph, names, sorted(told)), *more)
+        return (*named, *plain, *asked(self.graph, names, sorted(told)), *more, *broadcast(self.graph, names))
 
     @property
     def _named(self) -> Iterator[str]:
