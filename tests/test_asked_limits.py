@@ -119,6 +119,10 @@ ASKED: dict[str, tuple[str, str, Callable[[Graph], bool]]] = {
     "a real number": (
         "leaky_relu.default", "0 < negative_slope < 1", lambda g: 0 < arguments(g).get("negative_slope", 0.01) < 1,
     ),
+    "a number that is left out": (
+        "var.correction", "correction is None or correction in (1, 2)",
+        lambda g: arguments(g).get("correction") in (None, 1, 2),
+    ),
     "how many dimensions are normalized": (
         "native_layer_norm.default", "len(normalized_shape) == 1 and normalized_shape[0] <= 32",
         lambda g: len(arguments(g)["normalized_shape"]) == 1 and arguments(g)["normalized_shape"][0] <= 32,
@@ -134,6 +138,15 @@ ASKED: dict[str, tuple[str, str, Callable[[Graph], bool]]] = {
     "a whole factor": (
         "upsample_nearest2d.vec", "out.shape[2] % x.shape[2] == 0",
         lambda g: resized_height(g) % g.values[0].shape[2] == 0,
+    ),
+    "a part that guards another": (
+        "clamp.default", "min is not None and max is not None and bounds[1] - bounds[0] <= 6",
+        lambda g: None not in (clamped := [arguments(g).get(end) for end in ("min", "max")])
+        and clamped[1] - clamped[0] <= 6,
+    ),
+    "two sizes that are the same number": (
+        "convolution.default", "x.rank != 4 or kernel_h == kernel_w == 3",
+        lambda g: len(weight(g).shape) != 4 or weight(g).shape[2:] == (3, 3),
     ),
     "rows of the same length": (
         "maximum.default", "x.shape[-1] == y.shape[-1]",

@@ -33,6 +33,7 @@ class Sides:
     def __init__(self, search: Search, index: int) -> None:
         self.search, self.index, self.limit = search, index, search.limits[index]
         self._movers: dict[str, tuple[int, ...]] = {}
+        self._guarded = False  # whether other atoms may be undefined in one of two programs
 
     def pairs(self, bases: Sequence[Look]) -> dict[tuple[str, str], Pair]:
         """By atom and feature, the nearest two programs that differ in the atom, which decides.
@@ -51,6 +52,10 @@ class Sides:
                         if pair is not None:
                             found[atom.text, feature] = pair
                             starts += [pair.good, pair.bad]
+        for atom, feature in asked:
+            if not any(text == atom.text for text, _ in found):
+                pair = self._guard(atom, feature, starts) or self._flip_both(atom, feature, starts)
+                found |= {} if pair is None else {(atom.text, feature): pair}
         reached = {text for text, _ in found}
         for atom in self.limit.predicate.atoms:
             # Operands whose sizes torch ties move together: for them the first stands for all.
@@ -65,6 +70,27 @@ class Sides:
                 pair = self._flip_from(atom, feature, start)
                 if pair is not None:
                     return pair
+        return None
+
+    def _guard(self, atom: Atom, feature: str, starts: Sequence[Look]) -> Pair | None:
+        """For a part that guards others: `bounds[1] <= 6` is undefined where `max is not None` is false."""
+        self._guarded = True
+        try:
+            return self._pair(atom, feature, starts, hard=False) or self._pair(atom, feature, starts, hard=True)
+        finally:
+            self._guarded = False
+
+    def _flip_both(self, atom: Atom, feature: str, starts: Sequence[Look]) -> Pair | None:
+        """Two knobs turned to one place: `b == 3` alone differs between 3, 3 and 4, 4, as `a == b` holds of both."""
+        others = [f for each in self.limit.predicate.atoms for f in asked_of(each, starts[0]) if f != feature]
+        seconds = dict.fromkeys(number for f in others for number in self._moving(f))
+        for start in (each for each in starts[:STARTS] if each.right):
+            for number, second in itertools.product(self._moving(feature), seconds):
+                for place in self.search.places(start, number) if number != second else ():
+                    near = self.search.turned(start, number, place)
+                    end = None if near is None else self.search.turned(near, second, place)
+                    if end is not None and self._differ(atom, start, end) and _moves_alone(atom, feature, start, end):
+                        return Pair(start, end)
         return None
 
     def _helped(self, start: Look, without: Collection[int] = ()) -> Iterator[Look]:
@@ -132,6 +158,8 @@ class Sides:
         finds = [self.limit.find(look.application) for look in (a, b)]
         for other in self.limit.predicate.atoms:
             truths = {atom_truth(other, find) for find in finds}
+            if self._guarded and other.text != atom.text:
+                truths -= {None}
             if (len(truths) == 2) != (other.text == atom.text) or None in truths:
                 return False
         return True
@@ -142,6 +170,8 @@ class Sides:
         if self.search.knobs[number].number and type(a) is int and type(b) is int:
             for unit in (1, math.gcd(a, b)):
                 a, b, start, end = self._halved(atom, number, (a, b, start, end), unit)
+        elif type(a) is float and type(b) is float:
+            start, end = self._approached(atom, number, start, end)
         return Pair(start, end) if start.right else Pair(end, start)
 
     def _halved(
@@ -159,6 +189,23 @@ class Sides:
             else:
                 break
         return a, b, start, end
+
+    def _approached(self, atom: Atom, number: int, start: Look, end: Look) -> tuple[Look, Look]:
+        """The two ends at neighboring places of a knob of real numbers, towards the start."""
+        here = self.search.at(end, number)
+        assert isinstance(here, float)
+        places = (place for place in self.search.places(start, number) if type(place) is float)
+        for place in sorted(places, key=lambda each: abs(each - here)):
+            look = self.search.turned(start, number, place) if self._between(number, start, end, place) else None
+            if look is not None and self._differ(atom, start, look):
+                end = look
+            elif look is not None and self._differ(atom, look, end):
+                return look, end
+        return start, end
+
+    def _between(self, number: int, start: Look, end: Look, place: float) -> bool:
+        ends = [self.search.at(look, number) for look in (start, end)]
+        return min(ends) < place < max(ends)  # type: ignore[type-var]  # real numbers, as `_closest` has asked
 
     def others(self, atom: Atom, pair: Pair) -> Iterator[Look]:
         """Programs beside a pair: a right one for each member of a list, wrong ones between members and beyond."""
