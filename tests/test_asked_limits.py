@@ -148,6 +148,10 @@ ASKED: dict[str, tuple[str, str, Callable[[Graph], bool]]] = {
         "convolution.default", "x.rank != 4 or kernel_h == kernel_w == 3",
         lambda g: len(weight(g).shape) != 4 or weight(g).shape[2:] == (3, 3),
     ),
+    "scales of channels": (
+        "linear.default", "weight.is_per_channel",
+        lambda g: (quant := weight(g).quant) is not None and isinstance(quant.scale, tuple),
+    ),
     "rows of the same length": (
         "maximum.default", "x.shape[-1] == y.shape[-1]",
         lambda g: len({shape[-1:] for shape in operand_shapes(g)}) < 2,

@@ -21,7 +21,7 @@ from npu_assay.conformance.predicates.outside import outside_features
 from npu_assay.conformance.programs.graph import Graph
 
 _KNOWN: dict[str, tuple[CaseDraft, ...]] = {}  # what was generated in this process: a run asks more than once
-TYPES = ("dtype", "is_quantized", "value")  # features of number types
+TYPES = ("dtype", "is_per_channel", "is_quantized", "value")  # features of number types
 ADVICE = "leave it out, or give the reason in 'unchecked' instead of 'holds'"
 
 
