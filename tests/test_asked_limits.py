@@ -78,6 +78,17 @@ def seen_shapes(graph: Graph) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return shape, tuple(torch.empty(shape).reshape(arguments(graph)["size"]).shape)
 
 
+def made_shape(graph: Graph) -> tuple[int, ...]:
+    """Of an operator that copies parts of its first operand, by torch."""
+    first, given = subject(graph).args[0], subject(graph)
+    known = {v.name: torch.zeros(v.shape) for v in graph.values}
+    if first.name not in known:
+        return ()
+    _, name, overload = given.op.split(".")
+    op = getattr(getattr(torch.ops.aten, name), overload)
+    return tuple(op(known[first.name], *given.args[1:], **dict(given.kwargs)).shape)
+
+
 def resized_height(graph: Graph) -> int:
     given, height = arguments(graph), graph.values[0].shape[2]
     return given["output_size"][0] if given.get("output_size") else int(height * given["scale_factors"][0])
@@ -191,6 +202,17 @@ def test_a_limit_on_bytes_is_not_looked_for_at_a_number_type_of_1(tmp_path: Path
     found = generated("minimum.default", "x.bytes + y.bytes + out.bytes <= 1000", tmp_path, "int16")
     refused = [case.graph for case in found if case.reason == "asked"]
     assert {value(graph, "x").shape for graph in refused} >= {(4, 3, 4, 5), (250, 1, 1, 1)}
+
+
+@pytest.mark.parametrize(
+    ("op", "holds"), [("slice_copy.Tensor", "start % 2 == 0"), ("repeat.default", "repeats[0] != 2")]
+)
+def test_no_accepted_case_is_without_elements_where_the_table_asks_for_some(
+    op: str, holds: str, tmp_path: Path
+) -> None:
+    """They were: a start of 2 of two rows, and no repetition, kept the limit, and broke static_shape."""
+    found = [case for case in generated(op, holds, tmp_path) if case.expect == "accept"]
+    assert found and [case.id for case in found if 0 in made_shape(case.graph)] == []
 
 
 def test_depthwise_is_one_of_the_accepted_convolutions(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from npu_assay.conformance.cases.boundaries.combinations import together
-from npu_assay.conformance.cases.boundaries.search import FEWER, Limit, Look, Search, Turns, seen
+from npu_assay.conformance.cases.boundaries.search import FEWER, Limit, Look, Search, Turns, emptied, seen
 from npu_assay.conformance.cases.boundaries.sides import Pair, Sides, asked_of
 from npu_assay.conformance.cases.drafts import OPERATOR, CaseDraft, accepted, inside, limit, outside
 from npu_assay.conformance.cases.limits import LimitError, Limits
@@ -54,7 +54,9 @@ def _bounded(
     if not bases:
         raise _unkept(limits, own, search.start)
     base = bases[0]
-    fitted = _once([kept for draft in drafts for kept in _fitted(draft, search, base)])
+    fitted = _once(
+        [each for draft in drafts for kept in _fitted(draft, search, base) for each in _full(draft, kept, search)]
+    )
     lost = lost_text(limits, drafts, fitted)
     if lost:
         raise LimitError(f"{limits.where}: where {_texts(own)}, there are no cases for {lost}")
@@ -128,6 +130,16 @@ def _fitted(draft: CaseDraft, search: Search, base: Look) -> Iterator[CaseDraft]
         elif draft.expect == "reject" and turned_too is not None and _of_types(turned_too, search):
             # Floats where codes are asked for break both: what the case is about, and the table's limit on types.
             yield replace(draft, graph=turned_too.graph)
+
+
+def _full(draft: CaseDraft, kept: CaseDraft, search: Search) -> Iterator[CaseDraft]:
+    """What was kept of a draft, unless turning knobs left it without elements: then the draft, turned otherwise."""
+    if kept.graph is draft.graph or not emptied(draft.graph, kept.graph):
+        yield kept
+        return
+    look = Search(draft.graph, search.limits, FEWER).repaired(thorough=False)
+    if look is not None:
+        yield replace(kept, graph=look.graph)
 
 
 def _of_types(look: Look, search: Search) -> bool:

@@ -101,6 +101,7 @@ class Search:
     def __init__(self, graph: Graph, limits: Sequence[Limit], most: int = MOST) -> None:
         self.graph, self.limits, self.most = graph, tuple(limits), most
         self._seen: dict[Turns, Look | None] = {}
+        self.start: Look | None = None
         self.start = self.look(())
 
     @cached_property
@@ -140,7 +141,13 @@ class Search:
         graph: Graph | None = self.graph
         for number, found in sorted(turns, key=lambda turn: not self.knobs[turn[0]].joint):
             graph = None if graph is None else self.knobs[number].turn(graph, found)
-        return None if graph is None else seen(graph, turns, self.limits)
+        found = None if graph is None else seen(graph, turns, self.limits)
+        return None if self._emptied(found) else found
+
+    def _emptied(self, look: Look | None) -> bool:
+        """Whether something has no elements that has some in the plain program: a slice that starts at its end."""
+        plain = self.start is not None and _filled(self.start)
+        return look is not None and plain and not _filled(look)
 
     def turned(self, look: Look, number: int, found: object) -> Look | None:
         """The program with one more knob turned, or the same one to another place."""
@@ -195,8 +202,8 @@ class Search:
 
     def unknown(self, look: Look, empty: bool) -> tuple[str, Graph] | None:
         """The first program without elements, or with one size left open, for which every limit holds; and its name."""
-        for number, knob in enumerate(self.knobs):
-            near = self.turned(look, number, 0) if empty else look
+        for knob in self.knobs:
+            near = self._without_elements(look, knob) if empty else look
             if not knob.slots or near is None or not near.right:
                 continue
             if empty:
@@ -204,6 +211,10 @@ class Search:
             if self._size(look, knob) > 1 and not self._constant(look, knob):
                 return f"open_{knob.name}", opened(near.graph, knob.slots)
         return None
+
+    def _without_elements(self, look: Look, knob: Knob) -> Look | None:
+        graph = knob.turn(look.graph, 0) if knob.slots else None
+        return None if graph is None else seen(graph, look.turns, self.limits)
 
     def _size(self, look: Look, knob: Knob) -> int:
         """The size that a knob is of; torch leaves no size of 1 open."""
@@ -243,6 +254,16 @@ def seen(graph: Graph, turns: Turns, limits: Sequence[Limit]) -> Look | None:
     truths = tuple(holds(limit.predicate, find) for limit, find in zip(limits, finds, strict=True))
     missing = sum(wanting(limit.predicate.tree, find) for limit, find in zip(limits, finds, strict=True))
     return Look(graph, turns, known, truths, missing)
+
+
+def emptied(before: Graph, after: Graph) -> bool:
+    """Whether something has no elements in a program that has some before it was changed."""
+    looks = [seen(graph, (), ()) for graph in (before, after)]
+    return all(look is not None for look in looks) and [_filled(look) for look in looks if look] == [True, False]
+
+
+def _filled(look: Look) -> bool:
+    return all(tensor.elements for tensor in (*look.application.operands, *look.application.results))
 
 
 def _broken(look: Look) -> int:
