@@ -212,7 +212,11 @@ def table(*changes: tuple[str, str]) -> Table:
         (', holds = "keepdim"', "", "constraints: kept: expected either 'holds' or 'unchecked' beside 'says'"),
         ('"keepdim"', '"keepdim", unchecked = "no"', "expected either 'holds' or 'unchecked'"),
         ('"keepdim"', '"keepdim and"', "constraints: kept: holds: 'keepdim and' is not an expression"),
-        ('"keepdim"', '"keepdim == value"', "must both use the value, or neither"),
+        (
+            '"keepdim"',
+            '"keepdim == value"',
+            "found it in holds = 'keepdim == value', expected {value} in says = 'reduced dimensions are kept', too",
+        ),
         ('kept = { says = "reduced dimensions are kept", holds = "keepdim" }', "kept = 3", "expected a sentence, or"),
         ('unchecked = "every model of the suite fits"', 'unchecked = ""', "expected a name, found ''"),
     ],
