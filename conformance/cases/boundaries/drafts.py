@@ -189,6 +189,7 @@ def _looks(sides: Sides, atom: Atom, pair: Pair) -> Iterator[tuple[str, Look]]:
     others = sides.exact(atom, pair) if atom.ordered else sides.others(atom, pair)
     right = "at_limit" if atom.ordered else "accept"
     yield from (((right if look.right else "outside"), look) for look in others)
+    yield from (("outside", look) for look in sides.joint(atom, pair))
 
 
 class _Names:

@@ -13,7 +13,7 @@ from npu_assay.conformance.cases.boundaries.asked import asked
 from npu_assay.conformance.cases.boundaries.broadcast import broadcast
 from npu_assay.conformance.cases.boundaries.knob import Knob
 from npu_assay.conformance.cases.boundaries.knobs import knobs
-from npu_assay.conformance.cases.boundaries.named_arguments import named_arguments
+from npu_assay.conformance.cases.boundaries.named_arguments import around, named_arguments
 from npu_assay.conformance.cases.boundaries.quantization import more_knobs, of_arguments
 from npu_assay.conformance.cases.boundaries.sizes import opened
 from npu_assay.conformance.cases.make import SUBJECT
@@ -112,8 +112,9 @@ class Search:
         plain = knobs(self.graph, sorted(told), sorted(deep), self.listed)
         names = frozenset(part for name in self._named for part in name.split("."))
         left_out = of_arguments(self.graph) if self._asks_presence else ()
-        more = more_knobs(self.graph) if names & OF_SCALES else left_out
-        named = named_arguments(self.graph, names, sorted(told | {n for each in self.limits for n in each.reals}))
+        reals = sorted(told | {n for each in self.limits for n in each.reals})
+        more = more_knobs(self.graph, around(reals)) if names & OF_SCALES else left_out
+        named = named_arguments(self.graph, names, reals)
         return (*named, *plain, *asked(self.graph, names, sorted(told)), *more, *broadcast(self.graph, names))
 
     @property

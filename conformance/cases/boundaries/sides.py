@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 import itertools
 import math
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from npu_assay.conformance.cases.boundaries.arguments import spelled
 from npu_assay.conformance.cases.boundaries.search import HELPERS, Look, Search, seen
-from npu_assay.conformance.predicates.evaluation import atom_truth, distance, feature_value, side
-from npu_assay.conformance.predicates.grammar import Atom
+from npu_assay.conformance.predicates.evaluation import atom_truth, distance, feature_value, members, side, truth
+from npu_assay.conformance.predicates.grammar import QUANTIFIERS, Atom
 
 STARTS = 5  # programs that a second knob is turned from
 FEW, MORE = 1, 3  # wrong programs beside the nearest: any, and with sizes that are powers of two
@@ -208,20 +209,100 @@ class Sides:
         return min(ends) < place < max(ends)  # type: ignore[type-var]  # real numbers, as `_closest` has asked
 
     def others(self, atom: Atom, pair: Pair) -> Iterator[Look]:
-        """Programs beside a pair: a right one for each member of a list, wrong ones between members and beyond."""
+        """Programs beside a pair: a right one for each member of a list, wrong ones below, between and above them."""
         sides = {self._side(atom, look) for look in (pair.good, pair.bad)}
-        wrong = 0
+        wrong = Counter[str]()
         for number in self.search.differences(pair.good, pair.bad):
             for place in self._near(pair.good, number):
                 look = self.search.turned(pair.good, number, place)
-                if look is None or not (look.right or self._differ(atom, pair.good, look)):
+                if look is None or not (look.right or self._breaks(atom, pair.good, look)):
                     continue
                 found, power = self._side(atom, look), isinstance(place, int) and place in POWERS
-                if found in sides or (not look.right and wrong >= (MORE if power else FEW)):
+                part = self._part(atom, look, found)
+                many = wrong.total() >= MORE if power else wrong[part] >= FEW
+                if found in sides or (not look.right and many):
                     continue
                 sides.add(found)
-                wrong += not look.right
+                wrong[part] += not look.right
                 yield look
+        yield from self._missing(atom, pair.good, sides, bool(wrong["above"]))
+        yield from self._mixed(atom, pair)
+
+    def _breaks(self, atom: Atom, good: Look, look: Look) -> bool:
+        """Whether it breaks the limit by this atom; what the atom guards may be undefined then."""
+        self._guarded = True
+        try:
+            return self._differ(atom, good, look)
+        finally:
+            self._guarded = False
+
+    def _part(self, atom: Atom, look: Look, found: object) -> str:
+        """Where a number stands to the members of a list: below, between or above them."""
+        listed = members(atom, self.limit.find(look.application)) if isinstance(atom.tree, ast.Compare) else ()
+        numbers = [each for each in listed if type(each) in (int, float)]
+        if not numbers or type(found) not in (int, float):
+            return ""
+        return "below" if found < min(numbers) else "above" if found > max(numbers) else "between"  # type: ignore[operator]
+
+    def _missing(self, atom: Atom, good: Look, sides: Collection[object], above: bool) -> Iterator[Look]:
+        """What takes two knobs: a right program for each number of a list, and a wrong one above all of them.
+
+        A factor of 3 needs 9 channels where 2 has 8. above: whether there is a wrong one.
+        """
+        compared = isinstance(atom.tree, ast.Compare) and isinstance(atom.tree.ops[0], ast.In | ast.Eq)
+        listed = members(atom, self.limit.find(good.application)) if compared else ()
+        numbers = [each for each in listed if type(each) is int]
+        if not numbers or len(numbers) < len(listed):
+            return
+        left = [each for each in numbers if each not in sides] + [max(numbers) + 1] * (not above)
+        moving = self._numbers(atom, good)
+        for look in self._with_two(good, moving, left) if left else ():
+            found = self._side(atom, look)
+            if found in left and (look.right if found in numbers else self._breaks(atom, good, look)):
+                left.remove(found)  # type: ignore[arg-type]  # one of them
+                yield look
+            if not left:
+                return
+
+    def _numbers(self, atom: Atom, good: Look) -> list[int]:
+        """The knobs that move an atom and stand at a number; a number type, which moves bytes, does not."""
+        moving = dict.fromkeys(number for feature in asked_of(atom, good) for number in self._moving(feature))
+        return [n for n in moving if self.search.knobs[n].number or self.search.knobs[n].joint]
+
+    def _with_two(self, good: Look, moving: Sequence[int], wanted: Collection[int]) -> Iterator[Look]:
+        """Programs with one of the knobs `moving` turned to a wanted number, and another one near."""
+        for second, knob in enumerate(self.search.knobs):
+            for place in knob.values[:HELPERS] if second not in moving else ():
+                for first, number in itertools.product(moving, wanted):
+                    look = self.search.with_turns({**dict(good.turns), second: place, first: number})
+                    if look is not None:
+                        yield look
+
+    def _mixed(self, atom: Atom, pair: Pair) -> Iterator[Look]:
+        """A program with a list of which one item is as `all` or `any` asks, and another is not."""
+        if not atom.quantified or any(self._is_mixed(atom, look) for look in (pair.good, pair.bad)):
+            return
+        found = (
+            look
+            for look in self._helped(pair.good)
+            if self._is_mixed(atom, look) and (look.right or self._breaks(atom, pair.good, look))
+        )
+        yield from itertools.islice(found, 1)
+
+    def _is_mixed(self, atom: Atom, look: Look) -> bool:
+        assert isinstance(atom.tree, ast.Call)
+        find = self.limit.find(look.application)
+        return {truth(ast.Call(ast.Name(name), atom.tree.args, []), find) for name in QUANTIFIERS} == {True, False}
+
+    def joint(self, atom: Atom, pair: Pair) -> Iterator[Look]:
+        """The wrong program of a knob that moves every feature of an atom at once: both sides of a padding."""
+        features = asked_of(atom, pair.good)
+        if len(features) < 2 or atom.quantified:
+            return
+        everywhere = set(self._moving(features[0])).intersection(*map(self._moving, features[1:]))
+        turned = self.search.differences(pair.good, pair.bad)
+        found = (self._flip_along(atom, number, pair.good) for number in sorted(everywhere - {*turned}))
+        yield from (pair.bad for pair in itertools.islice(filter(None, found), 1))
 
     def spelled(self, look: Look) -> Look | None:
         """The same program with its dimensions counted from the other end, where it has some."""
@@ -256,21 +337,22 @@ class Sides:
 
     def _others_at_one(self, atom: Atom, good: Look) -> Iterator[Look]:
         """Both programs at the limit, for each knob that moves the atom, with the others at one."""
-        moving = [
-            number
-            for number in dict.fromkeys(n for f in asked_of(atom, good) for n in self._moving(f))
-            if self.search.knobs[number].number or self.search.knobs[number].joint  # a number type is at no number
-        ]
+        moving = self._numbers(atom, good)
         for main in moving:
-            plain = good
-            for other in moving:
-                least = self.search.turned(plain, other, 1) if other != main else None
-                plain = least if least is not None and least.right else plain
-            for start in itertools.islice(itertools.chain((plain,), self._helped(plain, moving)), STARTS * HELPERS):
-                pair = self._flip_along(atom, main, start) if start.right else None
-                if pair is not None:
-                    yield from (pair.good, pair.bad)
-                    break
+            starts = itertools.chain((good,), self._helped(good, (main,)))
+            for near in itertools.islice((each for each in starts if each.right), STARTS * HELPERS):
+                others = [n for n in moving if n not in (main, *self.search.differences(good, near))]
+                for start in dict.fromkeys((near.turns, self._at_one(near, others).turns)):
+                    look = self.search.look(start)
+                    pair = None if look is None else self._flip_along(atom, main, look)
+                    yield from () if pair is None else (pair.good, pair.bad)
+
+    def _at_one(self, look: Look, numbers: Sequence[int]) -> Look:
+        """The program with these knobs at one, as far as every limit holds then."""
+        for number in numbers:
+            least = self.search.turned(look, number, 1)
+            look = least if least is not None and least.right else look
+        return look
 
     def _nearest(self, atom: Atom, look: Look) -> int:
         """The distance of whole numbers from the limit that none is below, on this side of it."""
