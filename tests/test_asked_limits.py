@@ -239,6 +239,12 @@ TOLD: dict[str, tuple[str, str, str, Callable[[Graph], bool]]] = {
         "max_pool2d.default", "kernel_h == kernel_w == 3", "reject",
         lambda g: set(arguments(g)["kernel_size"]) == {4},
     ),
+    "a number that is not only another than a limit": (
+        "leaky_relu.default", "0 < negative_slope", "reject", lambda g: arguments(g)["negative_slope"] < 0,
+    ),
+    "a whole number above a list of real ones": (
+        "pow.Tensor_Scalar", "exponent in (2, 3)", "reject", lambda g: arguments(g)["exponent"] == 4,
+    ),
     "a scale as small as its limit": (
         "sqrt.default", "x.scale >= 0.001", "accept", lambda g: abs(input_scale(g) / 0.001 - 1) < 1e-6,
     ),
@@ -261,6 +267,13 @@ def test_groups_of_a_weight_have_another_size(tmp_path: Path) -> None:
     found = generated("linear.default", "weight.group == 32", tmp_path, "dynamic_int4", without=common)
     groups = {(case.expect, quant.group) for case in found if (quant := weight(case.graph).quant) is not None}
     assert groups >= {("accept", 32), ("reject", 16), ("reject", 64)}
+
+
+def test_programs_stay_in_the_precision_that_a_limit_is_for(tmp_path: Path) -> None:
+    """Codes of 8 bits were among the rejected ones of a limit for 16 bits, which those of 8 bits do not have."""
+    found = generated("minimum.default", "x.bytes + y.bytes + out.bytes <= 1000", tmp_path, "int16")
+    kinds = {v.quant.dtype for case in found if case.constraint == "asked" for v in case.graph.values if v.quant}
+    assert kinds == {"int16"}
 
 
 def test_a_limit_on_bytes_is_not_looked_for_at_a_number_type_of_1(tmp_path: Path) -> None:

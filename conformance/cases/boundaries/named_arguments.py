@@ -56,9 +56,11 @@ def _named(argument: Argument, at: Any, graph: Graph, reals: Sequence[float]) ->
 
 
 def around(reals: Sequence[float]) -> tuple[float, ...]:
-    """Each number, and a little less and more."""
+    """Each number, whole ones beside whole ones, and a little less and more."""
+    whole = (n + more for n in reals for more in (0, -1, 1) if type(n) is int)
     steps = ((n, NEAR * (abs(n) or 1.0)) for n in reals)
-    return tuple(dict.fromkeys(float(n + sign * step) for n, step in steps for sign in (0, -1, 1)))
+    little = (n + sign * step for n, step in steps for sign in (0, -1, 1))
+    return tuple(dict.fromkeys(map(float, (*whole, *little))))
 
 
 def _grouped(name: str, graph: Graph, group: int) -> Graph | None:

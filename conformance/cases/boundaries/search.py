@@ -16,10 +16,11 @@ from npu_assay.conformance.cases.boundaries.knobs import knobs
 from npu_assay.conformance.cases.boundaries.named_arguments import around, named_arguments
 from npu_assay.conformance.cases.boundaries.quantization import more_knobs, of_arguments
 from npu_assay.conformance.cases.boundaries.sizes import opened
+from npu_assay.conformance.cases.boundaries.types import TYPES
 from npu_assay.conformance.cases.make import SUBJECT
 from npu_assay.conformance.predicates.applications import NoProgram, application
 from npu_assay.conformance.predicates.evaluation import holds, wanting
-from npu_assay.conformance.predicates.features import Application
+from npu_assay.conformance.predicates.features import DIMENSIONS, Application
 from npu_assay.conformance.predicates.grammar import Predicate
 from npu_assay.conformance.programs.graph import Graph
 
@@ -42,6 +43,8 @@ OF_SCALES = frozenset(
     ]
 )
 """Features that knobs of scales, codes and arguments left out move."""
+OF_TYPES = frozenset({"dtype", "real"})
+"""Features of number types, without which programs keep those of the row's precision."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +118,8 @@ class Search:
         reals = sorted(told | {n for each in self.limits for n in each.reals})
         more = more_knobs(self.graph, around(reals)) if names & OF_SCALES else left_out
         named = named_arguments(self.graph, names, reals)
+        if not names & OF_TYPES:  # codes of another type are those of another precision, with limits of its own
+            plain = tuple(knob for knob in plain if knob.name not in TYPES)
         return (*named, *plain, *asked(self.graph, names, sorted(told)), *more, *broadcast(self.graph, names))
 
     @property
@@ -143,12 +148,14 @@ class Search:
         for number, found in sorted(turns, key=lambda turn: not self.knobs[turn[0]].joint):
             graph = None if graph is None else self.knobs[number].turn(graph, found)
         found = None if graph is None else seen(graph, turns, self.limits)
-        return None if self._emptied(found) else found
+        return None if found is None or self._is_degenerate(found) else found
 
-    def _emptied(self, look: Look | None) -> bool:
-        """Whether something has no elements that has some in the plain program: a slice that starts at its end."""
-        plain = self.start is not None and _filled(self.start)
-        return look is not None and plain and not _filled(look)
+    def _is_degenerate(self, look: Look) -> bool:
+        """Whether something lost all elements that it has in the plain program, or a dimension is counted of none."""
+        if self.start is None:
+            return False
+        scalar = bool(DIMENSIONS & {*look.application.arguments}) and not look.application.counted_rank
+        return scalar or (_filled(self.start) and not _filled(look))
 
     def turned(self, look: Look, number: int, found: object) -> Look | None:
         """The program with one more knob turned, or the same one to another place."""

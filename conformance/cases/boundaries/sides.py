@@ -8,6 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from npu_assay.conformance.cases.boundaries.arguments import spelled
 from npu_assay.conformance.cases.boundaries.search import HELPERS, Look, Search, seen
@@ -272,7 +273,8 @@ class Sides:
     def _with_two(self, good: Look, moving: Sequence[int], wanted: Collection[int]) -> Iterator[Look]:
         """Programs with one of the knobs `moving` turned to a wanted number, and another one near."""
         for second, knob in enumerate(self.search.knobs):
-            for place in knob.values[:HELPERS] if second not in moving else ():
+            far = [place for place in knob.values[HELPERS:] if place in FAR]
+            for place in (*knob.values[:HELPERS], *far) if second not in moving else ():
                 for first, number in itertools.product(moving, wanted):
                     look = self.search.with_turns({**dict(good.turns), second: place, first: number})
                     if look is not None:
@@ -318,6 +320,18 @@ class Sides:
 
     def _side(self, atom: Atom, look: Look) -> object:
         return side(atom, self.limit.find(look.application))
+
+    def farther(self, atom: Atom, pair: Pair) -> Iterator[Look]:
+        """A wrong program beyond the nearest, and a right one within it: at the limit alone, `<` is as `!=`."""
+        for number in self.search.differences(pair.good, pair.bad):
+            looks = [self.search.turned(pair.good, number, place) for place in self.search.places(pair.good, number)]
+            for end, other in ((pair.bad, pair.good), (pair.good, pair.bad)):
+                least = self._distance(atom, end)
+                found = (look for look in looks if look is not None and look.turns and look.right == end.right)
+                beyond = [
+                    look for look in found if self._distance(atom, look) > least and self._differ(atom, look, other)
+                ]
+                yield from sorted(beyond, key=partial(self._distance, atom))[:1]
 
     def exact(self, atom: Atom, pair: Pair) -> Iterator[Look]:
         """A right and a wrong program nearer to the limit of an ordered atom than a pair's, where there are some.
