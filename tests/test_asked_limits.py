@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from npu_assay.conformance.cases import cases_for
+from npu_assay.conformance.cases.boundaries.asked import asked
 from npu_assay.conformance.cases.make import SUBJECT
 from npu_assay.conformance.predicates.applications import NoProgram, application
 from npu_assay.conformance.programs.graph import Case, Graph, Step, Value
@@ -245,6 +246,14 @@ TOLD: dict[str, tuple[str, str, str, Callable[[Graph], bool]]] = {
     "a whole number above a list of real ones": (
         "pow.Tensor_Scalar", "exponent in (2, 3)", "reject", lambda g: arguments(g)["exponent"] == 4,
     ),
+    "a constant that has one scale": (
+        "linear.default", "weight.is_per_channel", "reject",
+        lambda g: weight(g).constant and not isinstance(getattr(weight(g).quant, "scale", None), tuple),
+    ),
+    "what is within a limit when two things are": (
+        "transpose_copy.int", "min(dim0, dim1) >= x.rank - 2", "accept",
+        lambda g: min(arguments(g)["dim0"], arguments(g)["dim1"]) == len(g.values[0].shape) - 1,
+    ),
     "a scale as small as its limit": (
         "sqrt.default", "x.scale >= 0.001", "accept", lambda g: abs(input_scale(g) / 0.001 - 1) < 1e-6,
     ),
@@ -297,6 +306,15 @@ def test_no_accepted_case_is_without_elements_where_the_table_asks_for_some(
 def test_depthwise_is_one_of_the_accepted_convolutions(tmp_path: Path) -> None:
     found = [case.graph for case in cases("depthwise or one group", tmp_path) if case.expect == "accept"]
     assert any(arguments(graph)["groups"] == in_channels(graph) > 1 for graph in found)
+
+
+def test_a_convolution_of_a_vector_has_no_groups(tmp_path: Path) -> None:
+    """It was an IndexError, where a limit on groups made the search turn the rank as well."""
+    graph = next(case.graph for case in cases("depthwise or one group", tmp_path) if case.expect == "accept")
+    values = tuple(replace(v, shape=v.shape[1:2]) if v.name == "x" else v for v in graph.values)
+    vector = replace(graph, values=values)
+    knobs = asked(graph, frozenset({"groups"}), [1])
+    assert [knob.turn(vector, "depthwise") for knob in knobs if knob.name == "groups_of_channels"] == [None]
 
 
 def test_a_transposed_convolution_of_a_vector_is_no_program(tmp_path: Path) -> None:

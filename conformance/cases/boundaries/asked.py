@@ -33,7 +33,7 @@ def asked(graph: Graph, names: frozenset[str], told: Sequence[int]) -> Iterator[
 def _grouped(argument: Argument, graph: Graph, groups: int | str) -> Graph | None:
     """As many channels more, of a weight that stays; DEPTHWISE: one channel of the weight for each of the input's."""
     x, weight, *others = (*operands(graph),)
-    if argument.get(graph) != 1 or len(weight.shape) < 3:
+    if argument.get(graph) != 1 or len(weight.shape) < 3 or len(x.shape) < 2:
         return None
     slots = [(value.name, 0) for value in (weight, *others)]
     each = weight.shape[1]

@@ -297,9 +297,12 @@ class Sides:
         return {truth(ast.Call(ast.Name(name), atom.tree.args, []), find) for name in QUANTIFIERS} == {True, False}
 
     def joint(self, atom: Atom, pair: Pair) -> Iterator[Look]:
-        """The wrong program of a knob that moves every feature of an atom at once: both sides of a padding."""
+        """The wrong program of another knob that moves every feature of an atom at once: both sides of a padding.
+
+        Of what is true or false by itself it is any other one: scales per channel go with the constant, or alone.
+        """
         features = asked_of(atom, pair.good)
-        if len(features) < 2 or atom.quantified:
+        if (len(features) < 2 and isinstance(atom.tree, ast.Compare)) or atom.quantified:
             return
         everywhere = set(self._moving(features[0])).intersection(*map(self._moving, features[1:]))
         turned = self.search.differences(pair.good, pair.bad)
@@ -323,15 +326,27 @@ class Sides:
 
     def farther(self, atom: Atom, pair: Pair) -> Iterator[Look]:
         """A wrong program beyond the nearest, and a right one within it: at the limit alone, `<` is as `!=`."""
-        for number in self.search.differences(pair.good, pair.bad):
-            looks = [self.search.turned(pair.good, number, place) for place in self.search.places(pair.good, number)]
+        moving = self._numbers(atom, pair.good)
+        for number in [*self.search.differences(pair.good, pair.bad)][:1]:
             for end, other in ((pair.bad, pair.good), (pair.good, pair.bad)):
-                least = self._distance(atom, end)
-                found = (look for look in looks if look is not None and look.turns and look.right == end.right)
-                beyond = [
-                    look for look in found if self._distance(atom, look) > least and self._differ(atom, look, other)
-                ]
-                yield from sorted(beyond, key=partial(self._distance, atom))[:1]
+                looks = self._beyond(atom, end, other, self._turned_alone(pair.good, number))
+                yield from looks or self._beyond(atom, end, other, self._turned_alike(pair.good, moving))
+
+    def _turned_alone(self, look: Look, number: int) -> Iterator[Look | None]:
+        return (self.search.turned(look, number, place) for place in self.search.places(look, number))
+
+    def _turned_alike(self, look: Look, numbers: Sequence[int]) -> Iterator[Look | None]:
+        """With two knobs at one place: `min(dim0, dim1)` is 3 where both are."""
+        for first, second in itertools.islice(itertools.combinations(numbers, 2), HELPERS):
+            for place in self.search.places(look, first)[:HELPERS]:
+                yield self.search.with_turns({**dict(look.turns), first: place, second: place})
+
+    def _beyond(self, atom: Atom, end: Look, other: Look, looks: Iterator[Look | None]) -> list[Look]:
+        """The nearest of the programs that are farther from the limit than `end`, on its side of it."""
+        least = self._distance(atom, end)
+        found = (look for look in looks if look is not None and look.turns and look.right == end.right)
+        beyond = [each for each in found if self._distance(atom, each) > least and self._differ(atom, each, other)]
+        return sorted(beyond, key=partial(self._distance, atom))[:1]
 
     def exact(self, atom: Atom, pair: Pair) -> Iterator[Look]:
         """A right and a wrong program nearer to the limit of an ordered atom than a pair's, where there are some.
@@ -356,15 +371,15 @@ class Sides:
             starts = itertools.chain((good,), self._helped(good, (main,)))
             for near in itertools.islice((each for each in starts if each.right), STARTS * HELPERS):
                 others = [n for n in moving if n not in (main, *self.search.differences(good, near))]
-                for start in dict.fromkeys((near.turns, self._at_one(near, others).turns)):
+                for start in dict.fromkeys((near.turns, *(self._all_at(n, near, others).turns for n in (1, 2)))):
                     look = self.search.look(start)
                     pair = None if look is None else self._flip_along(atom, main, look)
                     yield from () if pair is None else (pair.good, pair.bad)
 
-    def _at_one(self, look: Look, numbers: Sequence[int]) -> Look:
-        """The program with these knobs at one, as far as every limit holds then."""
+    def _all_at(self, place: int, look: Look, numbers: Sequence[int]) -> Look:
+        """The program with these knobs at one place, as far as every limit holds then."""
         for number in numbers:
-            least = self.search.turned(look, number, 1)
+            least = self.search.turned(look, number, place)
             look = least if least is not None and least.right else look
         return look
 
