@@ -254,6 +254,10 @@ TOLD: dict[str, tuple[str, str, str, Callable[[Graph], bool]]] = {
         "transpose_copy.int", "min(dim0, dim1) >= x.rank - 2", "accept",
         lambda g: min(arguments(g)["dim0"], arguments(g)["dim1"]) == len(g.values[0].shape) - 1,
     ),
+    "one of two operands that is larger": (
+        "mul.Tensor", "y.elements <= 16 or not y.is_constant", "reject",
+        lambda g: math.prod(operand_shapes(g)[0]) <= 16 < math.prod(operand_shapes(g)[1]),
+    ),
     "a scale as small as its limit": (
         "sqrt.default", "x.scale >= 0.001", "accept", lambda g: abs(input_scale(g) / 0.001 - 1) < 1e-6,
     ),

@@ -178,6 +178,8 @@ def _generated(limits: Limits, search: Search, bases: Sequence[Look], index: int
             )
         for feature, pair in found.items():
             yield from names.drafts(feature, _looks(sides, atom, pair))
+            looks = sides.alone(atom, feature, pair)
+            yield from names.drafts(feature, (("accept" if each.right else "outside", each) for each in looks))
         for feature, pair in [*found.items()][:1] if atom.ordered else ():
             looks = sides.farther(atom, pair)
             yield from names.drafts(feature, (("accept" if each.right else "outside", each) for each in looks))

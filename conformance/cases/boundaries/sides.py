@@ -19,6 +19,7 @@ STARTS = 5  # programs that a second knob is turned from
 FEW, MORE = 1, 3  # wrong programs beside the nearest: any, and with sizes that are powers of two
 POWERS = frozenset(2**power for power in range(21))
 NEAREST, FAR = 3, (8, 16, 32, 64, 128, 256)
+UNITS = (8, 4, 2)  # in which two sizes are brought near, as multiples are often of one of them
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class Sides:
     def __init__(self, search: Search, index: int) -> None:
         self.search, self.index, self.limit = search, index, search.limits[index]
         self._movers: dict[str, tuple[int, ...]] = {}
+        self._bases: tuple[Look, ...] = ()
         self._guarded = False  # whether other atoms may be undefined in one of two programs
 
     def pairs(self, bases: Sequence[Look]) -> dict[tuple[str, str], Pair]:
@@ -43,7 +45,7 @@ class Sides:
         Atoms and features that no two programs were found for are missing.
         """
         found: dict[tuple[str, str], Pair] = {}
-        starts = [*bases]
+        self._bases, starts = tuple(bases), [*bases]
         asked = [(a, f) for a in self.limit.predicate.atoms for f in asked_of(a, bases[0])]
         # What takes one knob comes first: its programs are starts for the rest, and for items of pairs.
         for hard in (False, True, False) if self.limit.predicate.paired else (False, True):
@@ -119,6 +121,11 @@ class Sides:
                 return pair
         return None
 
+    def _moved(self, atom: Atom, start: Look, number: int) -> tuple[int, int]:
+        """How many features of an atom a knob moves, and of how many values."""
+        features = sum(number in self._moving(feature) for feature in asked_of(atom, start))
+        return features, len({name for name, _ in self.search.knobs[number].slots})
+
     def _flip_along(self, atom: Atom, number: int, start: Look, feature: str = "") -> Pair | None:
         for place in self.search.places(start, number):
             end = self.search.turned(start, number, place)
@@ -170,7 +177,7 @@ class Sides:
         """The two as near to each other as this knob brings them."""
         a, b = self.search.at(start, number), self.search.at(end, number)
         if self.search.knobs[number].number and type(a) is int and type(b) is int:
-            for unit in (1, math.gcd(a, b)):
+            for unit in (1, math.gcd(a, b), *UNITS):
                 a, b, start, end = self._halved(atom, number, (a, b, start, end), unit)
         elif type(a) is float and type(b) is float:
             start, end = self._approached(atom, number, start, end)
@@ -194,20 +201,17 @@ class Sides:
 
     def _approached(self, atom: Atom, number: int, start: Look, end: Look) -> tuple[Look, Look]:
         """The two ends at neighboring places of a knob of real numbers, towards the start."""
-        here = self.search.at(end, number)
-        assert isinstance(here, float)
+        near, far = self.search.at(end, number), self.search.at(start, number)
+        assert isinstance(near, float) and isinstance(far, float)
         places = (place for place in self.search.places(start, number) if type(place) is float)
-        for place in sorted(places, key=lambda each: abs(each - here)):
-            look = self.search.turned(start, number, place) if self._between(number, start, end, place) else None
+        between = [place for place in places if min(near, far) < place < max(near, far)]
+        for place in sorted(between, key=lambda each: abs(each - near)):
+            look = self.search.turned(start, number, place)
             if look is not None and self._differ(atom, start, look):
                 end = look
             elif look is not None and self._differ(atom, look, end):
                 return look, end
         return start, end
-
-    def _between(self, number: int, start: Look, end: Look, place: float) -> bool:
-        ends = [self.search.at(look, number) for look in (start, end)]
-        return min(ends) < place < max(ends)  # type: ignore[type-var]  # real numbers, as `_closest` has asked
 
     def others(self, atom: Atom, pair: Pair) -> Iterator[Look]:
         """Programs beside a pair: a right one for each member of a list, wrong ones below, between and above them."""
@@ -243,7 +247,7 @@ class Sides:
         numbers = [each for each in listed if type(each) in (int, float)]
         if not numbers or type(found) not in (int, float):
             return ""
-        return "below" if found < min(numbers) else "above" if found > max(numbers) else "between"  # type: ignore[operator]
+        return "below" if found < min(numbers) else "above" if found > max(numbers) else "between"
 
     def _missing(self, atom: Atom, good: Look, sides: Collection[object], above: bool) -> Iterator[Look]:
         """What takes two knobs: a right program for each number of a list, and a wrong one above all of them.
@@ -260,7 +264,7 @@ class Sides:
         for look in self._with_two(good, moving, left) if left else ():
             found = self._side(atom, look)
             if found in left and (look.right if found in numbers else self._breaks(atom, good, look)):
-                left.remove(found)  # type: ignore[arg-type]  # one of them
+                left.remove(found)
                 yield look
             if not left:
                 return
@@ -308,6 +312,17 @@ class Sides:
         turned = self.search.differences(pair.good, pair.bad)
         found = (self._flip_along(atom, number, pair.good) for number in sorted(everywhere - {*turned}))
         yield from (pair.bad for pair in itertools.islice(filter(None, found), 1))
+
+    def alone(self, atom: Atom, feature: str, pair: Pair) -> Iterator[Look]:
+        """Both programs of a knob that moves less than the pair's: of two operands that are as large, only one."""
+        turned = [self._moved(atom, pair.good, number) for number in self.search.differences(pair.good, pair.bad)]
+        if len(turned) != 1 or atom.quantified:
+            return
+        less = [n for n in self._moving(feature) if self._moved(atom, pair.good, n) < turned[0]]
+        starts = (look for look in (pair.good, *self._bases) if look.right)
+        pairs = (self._flip_along(atom, n, start) for start, n in itertools.product(starts, less))
+        for each in itertools.islice(filter(None, pairs), 1):
+            yield from (each.good, each.bad)
 
     def spelled(self, look: Look) -> Look | None:
         """The same program with its dimensions counted from the other end, where it has some."""
