@@ -66,11 +66,23 @@ def weight(graph: Graph) -> Value:
     return value(graph, arguments(graph)["weight"].name)
 
 
+def clamped_to(graph: Graph) -> float:
+    """How far apart the bounds of a clamp are."""
+    low, high = (arguments(graph).get(end) for end in ("min", "max"))
+    return math.inf if low is None or high is None else high - low
+
+
 def operand_shapes(graph: Graph) -> list[tuple[int, ...]]:
     """Of both operands; of none where another operator makes one of them."""
     names = {v.name: v.shape for v in graph.values}
     refs = [ref for ref in subject(graph).args[:2] if hasattr(ref, "name")]
     return [names[ref.name] for ref in refs] if all(ref.name in names for ref in refs) else []
+
+
+def moved(graph: Graph) -> int:
+    """The numbers of two operands, and of their sum."""
+    x, y = (torch.empty(shape) for shape in operand_shapes(graph))
+    return x.numel() + y.numel() + (x + y).numel()
 
 
 def seen_shapes(graph: Graph) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -159,8 +171,7 @@ ASKED: dict[str, tuple[str, str, Callable[[Graph], bool]]] = {
     ),
     "a part that guards another": (
         "clamp.default", "min is not None and max is not None and bounds[1] - bounds[0] <= 6",
-        lambda g: None not in (clamped := [arguments(g).get(end) for end in ("min", "max")])
-        and clamped[1] - clamped[0] <= 6,
+        lambda g: clamped_to(g) <= 6,
     ),
     "two sizes that are the same number": (
         "convolution.default", "x.rank != 4 or kernel_h == kernel_w == 3",
@@ -230,7 +241,7 @@ TOLD: dict[str, tuple[str, str, str, Callable[[Graph], bool]]] = {
     ),
     "a sum that is as large as its limit": (
         "minimum.default", "x.elements + y.elements + out.elements <= 1000", "accept",
-        lambda g: sum(map(math.prod, (*(two := operand_shapes(g)), torch.broadcast_shapes(*two)))) == 1000,
+        lambda g: moved(g) == 1000,
     ),
     "a product that is as large as its limit": (
         "avg_pool3d.default", "kernel_d * kernel_h * kernel_w <= 27", "accept",
@@ -257,6 +268,10 @@ TOLD: dict[str, tuple[str, str, str, Callable[[Graph], bool]]] = {
     "one of two operands that is larger": (
         "mul.Tensor", "y.elements <= 16 or not y.is_constant", "reject",
         lambda g: math.prod(operand_shapes(g)[0]) <= 16 < math.prod(operand_shapes(g)[1]),
+    ),
+    "a multiple that is not one of twice as much": (
+        "linear.default", "x.shape[-1] < 8 or x.shape[-1] % 4 == 0", "accept",
+        lambda g: weight(g).shape[-1] > 8 and weight(g).shape[-1] % 8 == 4,
     ),
     "a scale as small as its limit": (
         "sqrt.default", "x.scale >= 0.001", "accept", lambda g: abs(input_scale(g) / 0.001 - 1) < 1e-6,

@@ -232,6 +232,27 @@ class Sides:
                 yield look
         yield from self._missing(atom, pair.good, sides, bool(wrong["above"]))
         yield from self._mixed(atom, pair)
+        yield from self._odd(atom, pair)
+
+    def _odd(self, atom: Atom, pair: Pair) -> Iterator[Look]:
+        """A right program with a divisor one time more, where the pair's has it an even number of times."""
+        times = self._times(atom, pair.good)
+        for number in self.search.differences(pair.good, pair.bad) if times and not times % 2 else ():
+            place = self.search.at(pair.good, number)
+            if type(place) is int and not place % times:
+                look = self.search.turned(pair.good, number, place + place // times)
+                if look is not None and look.right and self._times(atom, look) % 2 and self._side(atom, look) == 0:
+                    yield look
+
+    def _times(self, atom: Atom, look: Look) -> int:
+        """How many times a dividend has its divisor; 1 where an atom has none, or the features of it."""
+        match atom.tree:
+            case ast.Compare(left=ast.BinOp(op=ast.Mod(), left=dividend, right=divisor)):
+                found = [
+                    feature_value(ast.unparse(part), self.limit.find(look.application)) for part in (dividend, divisor)
+                ]
+                return int(found[0] // found[1]) if all(type(each) is int and each for each in found) else 1
+        return 1
 
     def _breaks(self, atom: Atom, good: Look, look: Look) -> bool:
         """Whether it breaks the limit by this atom; what the atom guards may be undefined then."""
@@ -316,7 +337,7 @@ class Sides:
     def alone(self, atom: Atom, feature: str, pair: Pair) -> Iterator[Look]:
         """Both programs of a knob that moves less than the pair's: of two operands that are as large, only one."""
         turned = [self._moved(atom, pair.good, number) for number in self.search.differences(pair.good, pair.bad)]
-        if len(turned) != 1 or atom.quantified:
+        if len(turned) != 1 or turned[0] <= (1, 1) or atom.quantified:
             return
         less = [n for n in self._moving(feature) if self._moved(atom, pair.good, n) < turned[0]]
         starts = (look for look in (pair.good, *self._bases) if look.right)
