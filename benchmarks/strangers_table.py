@@ -24,6 +24,8 @@ from typing import Any
 
 from torch.export import ExportedProgram
 
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
 import benchmarks.plover as plover
 from npu_assay.conformance.cases import cases_for
 from npu_assay.conformance.programs.graph import Case
