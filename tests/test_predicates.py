@@ -212,7 +212,11 @@ def table(*changes: tuple[str, str]) -> Table:
         (', holds = "keepdim"', "", "constraints: kept: expected either 'holds' or 'unchecked' beside 'says'"),
         ('"keepdim"', '"keepdim", unchecked = "no"', "expected either 'holds' or 'unchecked'"),
         ('"keepdim"', '"keepdim and"', "constraints: kept: holds: 'keepdim and' is not an expression"),
-        ('"keepdim"', '"keepdim == value"', "must both use the value, or neither"),
+        (
+            '"keepdim"',
+            '"keepdim == value"',
+            "found it in holds = 'keepdim == value', expected {value} in says = 'reduced dimensions are kept', too",
+        ),
         ('kept = { says = "reduced dimensions are kept", holds = "keepdim" }', "kept = 3", "expected a sentence, or"),
         ('unchecked = "every model of the suite fits"', 'unchecked = ""', "expected a name, found ''"),
     ],
@@ -267,7 +271,7 @@ def test_the_suites_own_constraints_stand_beside_a_tables() -> None:
     )
     cases = cases_for(only(both, "aten.mean.dim"))
     sides = {(c.constraint, c.side) for c in cases if c.constraint in ("max_rank", "kept")}
-    assert sides == {("max_rank", "at_limit"), ("max_rank", "outside"), ("kept", "at_limit"), ("kept", "outside")}
+    assert sides == {(code, side) for code in ("max_rank", "kept") for side in ("accept", "at_limit", "outside")}
     ranks = {len(c.graph.values[0].shape) for c in cases if c.expect == "accept"}
     assert max(ranks) == 3
 

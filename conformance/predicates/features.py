@@ -30,8 +30,8 @@ CONVOLUTIONS = frozenset({"aten.convolution.default", "aten.conv1d.default", "at
 POOLS = frozenset(
     f"aten.{name}"
     for name in (
-        *("avg_pool1d.default", "avg_pool2d.default", "max_pool1d.default"),
-        *("max_pool2d.default", "max_pool2d_with_indices.default"),
+        *("avg_pool1d.default", "avg_pool2d.default", "avg_pool3d.default", "max_pool1d.default"),
+        *("max_pool2d.default", "max_pool2d_with_indices.default", "max_pool3d_with_indices.default"),
     )
 )
 WINDOW = ("kernel", "stride", "padding", "dilation")
@@ -128,7 +128,8 @@ class Application:
         found = self.arguments.get("kernel_size" if kind == "kernel" else kind)
         if kind == "stride" and not found:
             return self._window("kernel")
-        directions = 1 if "1d" in self.op else 2 if "2d" in self.op else len(self._window("kernel"))
+        of_pool = next((int(count) for count in "123" if f"pool{count}d" in self.op), None)
+        directions = len(self._window("kernel")) if of_pool is None else of_pool
         listed = found if isinstance(found, tuple) else (found,) if type(found) is int else ()
         return listed * directions if len(listed) == 1 else listed
 

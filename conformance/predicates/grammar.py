@@ -101,6 +101,12 @@ class Predicate:
         return tuple(sorted(n for n in found if n is not None))
 
     @cached_property
+    def reals(self) -> tuple[float, ...]:
+        """The numbers in it that are not whole."""
+        constants = (tree.value for tree in ast.walk(self.tree) if isinstance(tree, ast.Constant))
+        return tuple(sorted({found for found in constants if type(found) is float}))
+
+    @cached_property
     def bases(self) -> tuple[str, ...]:
         """The distinct first names of features, without those that `all` and `any` bind."""
         return tuple(dict.fromkeys(_bases(self.tree, frozenset())))

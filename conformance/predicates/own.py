@@ -67,5 +67,10 @@ def _defined(code: str, data: Mapping[str, Any], where: str) -> tuple[str, Defin
     except PredicateError as error:
         raise TableError(f"{where}: holds: {error}") from error
     if ("value" in predicate.bases) != ("{value}" in data["says"]):
-        raise TableError(f"{where}: 'holds' and 'says' must both use the value, or neither: found {data['holds']!r}")
+        there, lacking = ("holds", "says") if "value" in predicate.bases else ("says", "holds")
+        word = "{value}" if lacking == "says" else "value"
+        raise TableError(
+            f"{where}: 'holds' and 'says' must both use the value, or neither: found it in {there} = {data[there]!r}, "
+            f"expected {word} in {lacking} = {data[lacking]!r}, too"
+        )
     return data["says"], Definition(code, predicate)

@@ -24,7 +24,7 @@ def asked(graph: Graph, names: frozenset[str], told: Sequence[int]) -> Iterator[
         if argument.name == GROUPS and GROUPS in names and type(at) is int:
             yield Knob("groups_of_channels", at, (*near(at, told, 2, 6), DEPTHWISE), partial(_grouped, argument))
         if argument.name in ENDS and BOUNDS in names:
-            ends = (*map(float, told), -1.0, 1.0, None)
+            ends = (*dict.fromkeys(float(n + more) for n in told for more in (0, -1, 1)), -1.0, 1.0, None)
             yield Knob(argument.name, at, tuple(end for end in ends if end != at), argument.put)
         if argument.name in names and isinstance(at, tuple) and at:
             yield from _counted(argument, at, graph, told)
@@ -33,7 +33,7 @@ def asked(graph: Graph, names: frozenset[str], told: Sequence[int]) -> Iterator[
 def _grouped(argument: Argument, graph: Graph, groups: int | str) -> Graph | None:
     """As many channels more, of a weight that stays; DEPTHWISE: one channel of the weight for each of the input's."""
     x, weight, *others = (*operands(graph),)
-    if argument.get(graph) != 1 or len(weight.shape) < 3:
+    if argument.get(graph) != 1 or len(weight.shape) < 3 or len(x.shape) < 2:
         return None
     slots = [(value.name, 0) for value in (weight, *others)]
     each = weight.shape[1]
@@ -51,7 +51,7 @@ def _counted(argument: Argument, at: tuple[object, ...], graph: Graph, told: Seq
         counts = tuple(n for n in near(len(at), told, 1, 4) if n <= MOST_TENSORS)
         yield Knob(name, len(at), counts, partial(_tensors, argument), True)
     elif argument.name in DIMENSIONS and all(type(item) is int for item in at) and not is_order(at, rank):  # type: ignore[arg-type]
-        counts = tuple(n for n in near(len(at), (), 1, 1) if n <= rank)
+        counts = tuple(n for n in near(len(at), (), 0, 1) if n <= rank)
         yield Knob(name, len(at), counts, partial(_dimensions, argument, rank), True)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from npu_assay.conformance.cases.boundaries.combinations import together
-from npu_assay.conformance.cases.boundaries.search import FEWER, Limit, Look, Search, Turns, seen
+from npu_assay.conformance.cases.boundaries.search import FEWER, Limit, Look, Search, Turns, emptied, seen
 from npu_assay.conformance.cases.boundaries.sides import Pair, Sides, asked_of
 from npu_assay.conformance.cases.drafts import OPERATOR, CaseDraft, accepted, inside, limit, outside
 from npu_assay.conformance.cases.limits import LimitError, Limits
@@ -21,7 +21,7 @@ from npu_assay.conformance.predicates.outside import outside_features
 from npu_assay.conformance.programs.graph import Graph
 
 _KNOWN: dict[str, tuple[CaseDraft, ...]] = {}  # what was generated in this process: a run asks more than once
-TYPES = ("dtype", "is_quantized", "value")  # features of number types
+TYPES = ("dtype", "is_per_channel", "is_quantized", "value")  # features of number types
 ADVICE = "leave it out, or give the reason in 'unchecked' instead of 'holds'"
 
 
@@ -54,7 +54,9 @@ def _bounded(
     if not bases:
         raise _unkept(limits, own, search.start)
     base = bases[0]
-    fitted = _once([kept for draft in drafts for kept in _fitted(draft, search, base)])
+    fitted = _once(
+        [each for draft in drafts for kept in _fitted(draft, search, base) for each in _full(draft, kept, search)]
+    )
     lost = lost_text(limits, drafts, fitted)
     if lost:
         raise LimitError(f"{limits.where}: where {_texts(own)}, there are no cases for {lost}")
@@ -130,6 +132,16 @@ def _fitted(draft: CaseDraft, search: Search, base: Look) -> Iterator[CaseDraft]
             yield replace(draft, graph=turned_too.graph)
 
 
+def _full(draft: CaseDraft, kept: CaseDraft, search: Search) -> Iterator[CaseDraft]:
+    """What was kept of a draft, unless turning knobs left it without elements: then the draft, turned otherwise."""
+    if kept.graph is draft.graph or not emptied(draft.graph, kept.graph):
+        yield kept
+        return
+    look = Search(draft.graph, search.limits, FEWER).repaired(thorough=False)
+    if look is not None:
+        yield replace(kept, graph=look.graph)
+
+
 def _of_types(look: Look, search: Search) -> bool:
     """Whether the limits that a program breaks are about number types alone."""
     broken = (own for own, truth in zip(search.limits, look.truths, strict=True) if truth is not True)
@@ -166,6 +178,11 @@ def _generated(limits: Limits, search: Search, bases: Sequence[Look], index: int
             )
         for feature, pair in found.items():
             yield from names.drafts(feature, _looks(sides, atom, pair))
+            looks = sides.alone(atom, feature, pair)
+            yield from names.drafts(feature, (("accept" if each.right else "outside", each) for each in looks))
+        for feature, pair in [*found.items()][:1] if atom.ordered else ():
+            looks = sides.farther(atom, pair)
+            yield from names.drafts(feature, (("accept" if each.right else "outside", each) for each in looks))
 
 
 def _looks(sides: Sides, atom: Atom, pair: Pair) -> Iterator[tuple[str, Look]]:
@@ -177,6 +194,7 @@ def _looks(sides: Sides, atom: Atom, pair: Pair) -> Iterator[tuple[str, Look]]:
     others = sides.exact(atom, pair) if atom.ordered else sides.others(atom, pair)
     right = "at_limit" if atom.ordered else "accept"
     yield from (((right if look.right else "outside"), look) for look in others)
+    yield from (("outside", look) for look in sides.joint(atom, pair))
 
 
 class _Names:

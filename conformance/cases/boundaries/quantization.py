@@ -6,7 +6,7 @@ The search for cases of the shipped tables turns them as well as those of `knobs
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -28,12 +28,12 @@ LEFT_OUT = {"divisor_override": (1, 2, 4, 9), "storage_offset": (0, 1), "start":
 """Arguments that may be left out, and what is tried where they are."""
 
 
-def more_knobs(graph: Graph) -> Iterator[Knob]:
-    """Knobs that a stranger's predicates do not need."""
+def more_knobs(graph: Graph, scales: Sequence[float] = ()) -> Iterator[Knob]:
+    """Knobs that most of a stranger's predicates do not need. scales: some that limits tell."""
     for value in operands(graph):
-        yield from _of_value(graph, value)
+        yield from _of_value(graph, value, scales)
     yield from _of_steps(graph)
-    yield from _of_result(graph)
+    yield from _of_result(graph, scales)
     yield from of_arguments(graph)
 
 
@@ -48,7 +48,7 @@ def _of_steps(graph: Graph) -> Iterator[Knob]:
         yield Knob(f"{first.name}_high_rank", len(first.shape), (9,), partial(of_rank, (first.name,), 1))
 
 
-def _of_value(graph: Graph, value: Value) -> Iterator[Knob]:
+def _of_value(graph: Graph, value: Value, scales: Sequence[float]) -> Iterator[Knob]:
     name, quant = value.name, value.quant
     turn = partial(_with_value, name)
     yield Knob(f"{name}_quantized", quant is not None, (quant is None,), partial(turn, _quantized))
@@ -56,7 +56,7 @@ def _of_value(graph: Graph, value: Value) -> Iterator[Knob]:
         kinds = tuple(kind for kind in (*REALS, *INTEGERS) if kind != value.dtype)
         yield Knob(f"{name}_type", value.dtype, kinds, partial(turn, _typed))
     else:
-        yield from _of_quant(name, quant, partial(turn, _requantized), len(value.shape))
+        yield from _of_quant(name, quant, partial(turn, _requantized), len(value.shape), scales)
     if not value.constant:
         for axis, size in enumerate(value.shape):
             if size > 1 and axis not in value.dynamic:
@@ -70,11 +70,11 @@ def _of_value(graph: Graph, value: Value) -> Iterator[Knob]:
         yield Knob(f"{name}_number", None, (1.0, 2.0, 0.0, 2), partial(_as_number, name))
 
 
-def _of_quant(name: str, quant: Quant, turn: Any, rank: int) -> Iterator[Knob]:
+def _of_quant(name: str, quant: Quant, turn: Any, rank: int, scales: Sequence[float]) -> Iterator[Knob]:
     """What can be changed of scales and codes; `turn(change)` takes the quantization, and the place."""
     scale = max(quant.scale) if isinstance(quant.scale, tuple) else quant.scale
     places = tuple(f32(scale * factor) for factor in FACTORS)
-    places = (*places, TINY)
+    places = (*places, TINY, *(f32(each) for each in scales if each > 0))
     yield Knob(f"{name}_scale", scale, places, partial(turn, _scaled))
     yield Knob(f"{name}_zero_point", quant.zero_point, ZERO_POINTS, partial(turn, _shifted))
     kinds = tuple(kind for kind in RANGES if kind != quant.dtype)
@@ -84,7 +84,7 @@ def _of_quant(name: str, quant: Quant, turn: Any, rank: int) -> Iterator[Knob]:
         yield Knob(f"{name}_scale_axis", quant.axis, axes, partial(turn, "axis"))
 
 
-def _of_result(graph: Graph) -> Iterator[Knob]:
+def _of_result(graph: Graph, scales: Sequence[float]) -> Iterator[Knob]:
     step = subject(graph)
     yield Knob("out_returned", False, (True,), _returned)
     if step.quant is None:
@@ -92,7 +92,7 @@ def _of_result(graph: Graph) -> Iterator[Knob]:
             yield Knob("out_quantized", False, (True,), _with_result_codes)
         return
     yield Knob("out_quantized", True, (False,), _with_result_codes)
-    yield from _of_quant("out", step.quant, _requantized_result, 4)
+    yield from _of_quant("out", step.quant, _requantized_result, 4, scales)
     if not _following(graph):
         names = (RELU, "aten.tanh.default", "aten.neg.default")
         yield Knob("out_behind", None, names, _followed)

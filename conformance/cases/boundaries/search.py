@@ -10,14 +10,17 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from npu_assay.conformance.cases.boundaries.asked import asked
+from npu_assay.conformance.cases.boundaries.broadcast import broadcast
 from npu_assay.conformance.cases.boundaries.knob import Knob
 from npu_assay.conformance.cases.boundaries.knobs import knobs
+from npu_assay.conformance.cases.boundaries.named_arguments import around, named_arguments
 from npu_assay.conformance.cases.boundaries.quantization import more_knobs, of_arguments
 from npu_assay.conformance.cases.boundaries.sizes import opened
+from npu_assay.conformance.cases.boundaries.types import TYPES
 from npu_assay.conformance.cases.make import SUBJECT
 from npu_assay.conformance.predicates.applications import NoProgram, application
 from npu_assay.conformance.predicates.evaluation import holds, wanting
-from npu_assay.conformance.predicates.features import Application
+from npu_assay.conformance.predicates.features import DIMENSIONS, Application
 from npu_assay.conformance.predicates.grammar import Predicate
 from npu_assay.conformance.programs.graph import Graph
 
@@ -40,6 +43,8 @@ OF_SCALES = frozenset(
     ]
 )
 """Features that knobs of scales, codes and arguments left out move."""
+OF_TYPES = frozenset({"dtype", "real"})
+"""Features of number types, without which programs keep those of the row's precision."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,11 @@ class Limit:
     def numbers(self) -> tuple[int, ...]:
         """The whole numbers in it and beside it."""
         return (*self.predicate.numbers, *_numbers(self.value))
+
+    @property
+    def reals(self) -> tuple[float, ...]:
+        """The numbers in it and beside it that are not whole."""
+        return (*self.predicate.reals, *(n for n in _listed(self.value) if type(n) is float))
 
     @property
     def on_ranks(self) -> bool:
@@ -94,6 +104,7 @@ class Search:
     def __init__(self, graph: Graph, limits: Sequence[Limit], most: int = MOST) -> None:
         self.graph, self.limits, self.most = graph, tuple(limits), most
         self._seen: dict[Turns, Look | None] = {}
+        self.start: Look | None = None
         self.start = self.look(())
 
     @cached_property
@@ -104,8 +115,12 @@ class Search:
         plain = knobs(self.graph, sorted(told), sorted(deep), self.listed)
         names = frozenset(part for name in self._named for part in name.split("."))
         left_out = of_arguments(self.graph) if self._asks_presence else ()
-        more = more_knobs(self.graph) if names & OF_SCALES else left_out
-        return (*plain, *asked(self.graph, names, sorted(told)), *more)
+        reals = sorted(told | {n for each in self.limits for n in each.reals})
+        more = more_knobs(self.graph, around(reals)) if names & OF_SCALES else left_out
+        named = named_arguments(self.graph, names, reals)
+        if not names & OF_TYPES:  # codes of another type are those of another precision, with limits of its own
+            plain = tuple(knob for knob in plain if knob.name not in TYPES)
+        return (*named, *plain, *asked(self.graph, names, sorted(told)), *more, *broadcast(self.graph, names))
 
     @property
     def _named(self) -> Iterator[str]:
@@ -132,7 +147,15 @@ class Search:
         graph: Graph | None = self.graph
         for number, found in sorted(turns, key=lambda turn: not self.knobs[turn[0]].joint):
             graph = None if graph is None else self.knobs[number].turn(graph, found)
-        return None if graph is None else seen(graph, turns, self.limits)
+        found = None if graph is None else seen(graph, turns, self.limits)
+        return None if found is None or self._is_degenerate(found) else found
+
+    def _is_degenerate(self, look: Look) -> bool:
+        """Whether something lost all elements that it has in the plain program, or a dimension is counted of none."""
+        if self.start is None:
+            return False
+        scalar = bool(DIMENSIONS & {*look.application.arguments}) and not look.application.counted_rank
+        return scalar or (_filled(self.start) and not _filled(look))
 
     def turned(self, look: Look, number: int, found: object) -> Look | None:
         """The program with one more knob turned, or the same one to another place."""
@@ -187,8 +210,8 @@ class Search:
 
     def unknown(self, look: Look, empty: bool) -> tuple[str, Graph] | None:
         """The first program without elements, or with one size left open, for which every limit holds; and its name."""
-        for number, knob in enumerate(self.knobs):
-            near = self.turned(look, number, 0) if empty else look
+        for knob in self.knobs:
+            near = self._without_elements(look, knob) if empty else look
             if not knob.slots or near is None or not near.right:
                 continue
             if empty:
@@ -196,6 +219,10 @@ class Search:
             if self._size(look, knob) > 1 and not self._constant(look, knob):
                 return f"open_{knob.name}", opened(near.graph, knob.slots)
         return None
+
+    def _without_elements(self, look: Look, knob: Knob) -> Look | None:
+        graph = knob.turn(look.graph, 0) if knob.slots else None
+        return None if graph is None else seen(graph, look.turns, self.limits)
 
     def _size(self, look: Look, knob: Knob) -> int:
         """The size that a knob is of; torch leaves no size of 1 open."""
@@ -237,6 +264,16 @@ def seen(graph: Graph, turns: Turns, limits: Sequence[Limit]) -> Look | None:
     return Look(graph, turns, known, truths, missing)
 
 
+def emptied(before: Graph, after: Graph) -> bool:
+    """Whether something has no elements in a program that has some before it was changed."""
+    looks = [seen(graph, (), ()) for graph in (before, after)]
+    return all(look is not None for look in looks) and [_filled(look) for look in looks if look] == [True, False]
+
+
+def _filled(look: Look) -> bool:
+    return all(tensor.elements for tensor in (*look.application.operands, *look.application.results))
+
+
 def _broken(look: Look) -> int:
     return sum(truth is not True for truth in look.truths)
 
@@ -257,8 +294,12 @@ def _best(looks: Iterable[Look], less: int, thorough: bool, broken: Broken) -> L
 
 
 def _numbers(value: object) -> Iterator[int]:
-    if type(value) is int:
+    return (each for each in _listed(value) if type(each) is int)
+
+
+def _listed(value: object) -> Iterator[object]:
+    if not isinstance(value, tuple):
         yield value
-    elif isinstance(value, tuple):
-        for item in value:
-            yield from _numbers(item)
+        return
+    for item in value:
+        yield from _listed(item)

@@ -14,6 +14,8 @@ CODES: Mapping[str, tuple[int, int]] = MappingProxyType(
     {"int8": (-128, 127), "uint8": (0, 255), "int16": (-(2**15), 2**15 - 1)}
 )
 """The types of codes, and their ranges."""
+TYPES = ("dtype", "input_dtype", "output_dtype")
+"""The names of the knobs."""
 REALS = ("float32", "float16", "bfloat16", "float64")
 
 
