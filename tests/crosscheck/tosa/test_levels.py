@@ -62,6 +62,12 @@ def _programs(n: int) -> dict[str, Callable[[], Program]]:
             ),
         }
 
+    def windows_of(code: str) -> dict[str, Callable[[], Program]]:
+        return {
+            f"{code} kernel": lambda: pool(code, (1, n, 1, 1), {**WINDOW, "kernel": (n, 1)}),
+            f"{code} stride": lambda: pool(code, (1, n + 1, 1, 1), {**WINDOW, "kernel": (1, 1), "stride": (n, 1)}),
+        }
+
     return {
         **plane("CONV2D"),
         **plane("DEPTHWISE_CONV2D"),
@@ -82,14 +88,8 @@ def _programs(n: int) -> dict[str, Callable[[], Program]]:
         "TRANSPOSE_CONV2D out_pad": lambda: convolution(
             "TRANSPOSE_CONV2D", (1, 2, 1, 1), (1, 1, 1, 1), {**ALONE, "out_pad": (0, n, 0, 0)}
         ),
-        **{
-            f"{code} {name}": lambda code=code, x=x, given=given: pool(code, x, {**WINDOW, **given})
-            for code in ("AVG_POOL2D", "MAX_POOL2D")
-            for name, x, given in (
-                ("kernel", (1, n, 1, 1), {"kernel": (n, 1)}),
-                ("stride", (1, n + 1, 1, 1), {"kernel": (1, 1), "stride": (n, 1)}),
-            )
-        },
+        **windows_of("AVG_POOL2D"),
+        **windows_of("MAX_POOL2D"),
     }
 
 
