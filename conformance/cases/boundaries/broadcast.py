@@ -12,7 +12,7 @@ from npu_assay.conformance.programs.graph import Graph
 
 
 def broadcast(graph: Graph, names: frozenset[str]) -> Iterator[Knob]:
-    """Of limits on a second operand. names: the features of the row's limits."""
+    """Knobs that broadcast one operand, where a limit asks of the second. names: the features of the row's limits."""
     if "y" not in names:
         return
     for value in operands(graph):
