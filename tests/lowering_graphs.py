@@ -260,7 +260,7 @@ X_QUANT = Quant(Q_SCALE, -5)
 
 
 def convolutions() -> list[Operation]:
-    """Plain, depthwise, of one and three dimensions, and transposed; height and width never agree."""
+    """Plain, depthwise, one-dimensional and transposed; height and width never agree."""
     return [
         convolution("conv", (1, 3, 6, 7), (3, 2), 5),
         convolution("conv_strided", (2, 3, 6, 7), (3, 2), 5, (2, 1), (1, 0), (1, 2)),
@@ -271,10 +271,6 @@ def convolutions() -> list[Operation]:
         convolution("conv_multiplier", (1, 3, 6, 7), (3, 2), 6, groups=3),
         convolution("conv_1d", (2, 3, 9), (3,), 5, (2,), (1,), (2,)),
         convolution("conv_1d_depthwise", (1, 3, 9), (3,), 3, (1,), (2,), groups=3),
-        convolution("conv_planes", (2, 3, 5, 6, 7), (1, 3, 2), 4, (2, 1, 2)),
-        convolution("conv_planes_one", (1, 3, 4, 6, 7), (1, 3, 2), 4, (4, 3, 1)),
-        convolution("conv_planes_depthwise", (1, 3, 5, 6, 7), (1, 3, 2), 3, (2, 1, 1), groups=3),
-        convolution("conv_3d", (1, 3, 5, 6, 7), (2, 3, 2), 4, (2, 1, 2), (0, 1, 0)),
         convolution("conv_transposed", (1, 3, 1, 7), (1, 2), 4, (1, 2), transposed=True),
         convolution("conv_transposed_cropped", (1, 3, 4, 5), (3, 4), 4, (2, 3), (1, 2), (), 1, True),
         convolution("conv_transposed_1d", (1, 3, 5), (4,), 2, (2,), (1,), (), 1, True, per_channel=False),

@@ -321,6 +321,9 @@ def products() -> dict[str, Case]:
             convolution("conv_1d", (2, 3, 9), (3,), 5, (2,), (1,), (2,)),
             convolution("conv_1d_depthwise", (1, 3, 9), (3,), 3, (1,), (2,), groups=3),
             convolution("conv_3d_flat", (1, 3, 4, 6, 7), (1, 3, 2), 5, (1, 2, 1), (0, 1, 0)),
+            convolution("conv_planes", (2, 3, 5, 6, 7), (1, 3, 2), 4, (2, 1, 2)),
+            convolution("conv_planes_one", (1, 3, 4, 6, 7), (1, 3, 2), 4, (4, 3, 1)),
+            convolution("conv_planes_depthwise", (1, 3, 5, 6, 7), (1, 3, 2), 3, (2, 1, 1), groups=3),
             convolution("conv_transposed", (1, 3, 4, 5), (3, 4), 4, (2, 2), (1, 2), (), 1, True),
             convolution("conv_transposed_extra", (1, 3, 4, 5), (2, 3), 4, (2, 2), (0, 1), (), 1, True, (1, 1)),
             convolution(
