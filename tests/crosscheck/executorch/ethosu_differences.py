@@ -141,6 +141,7 @@ EXAMPLES: dict[str, tuple[str, Write]] = {
     "a long window": (U85, lambda b: b.op("aten.avg_pool2d.default", b.input(1, 1, 1, 8193), [1, 8193], [1, 1])),
     "a wide kernel": (U55, conv((1, 65), (4, 80))),
     "a transposed row": (U85, conv((3, 3), (1, 4), stride=[3, 3], padding=[1, 0], transposed=True)),
+    "a stride beside a dilation": (U55, conv((1, 3), (7, 11), stride=[4, 1], dilation=[1, 2])),
     "a far stride": (U55, conv((1, 1), (2, 8194), stride=[1, 8193])),
     "padding alone": (U85, conv((1, 1), (1, 1), stride=[4, 4], padding=[1, 1])),
     "computed weights": (U55, lambda b: b.conv(b.input(1, 4, 4, 4), b.input(4, 4, 1, 1))),
@@ -312,6 +313,12 @@ LISTED: tuple[Difference, ...] = (
         "a slice without a start",
         named("aten.slice_copy.Tensor"),
     ),
+    Difference(
+        "level_side",
+        "TOSA's level 8K, in which the devices declare to be; 1.5.1 looks at neither, nor does Vela.",
+        "a far stride",
+        named(CONVOLUTION),
+    ),
     Difference("window_side", "Vela documents TOSA's level 8K, which 1.5.1 does not look at.", "a long window"),
     Difference(
         "cropped", "A window that only reads padding leaves an image of no rows.", "padding alone", named(CONVOLUTION)
@@ -350,8 +357,8 @@ LISTED: tuple[Difference, ...] = (
     ),
     Difference(
         "stride_or_whole",
-        "TOSA's level 8K has strides up to 8192, and Vela takes none above 3 beside a dilation of the other direction.",
-        "a far stride",
+        "Vela takes no stride above 3 beside a dilation of the other direction.",
+        "a stride beside a dilation",
         named(CONVOLUTION),
     ),
     Difference(
