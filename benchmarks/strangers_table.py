@@ -99,7 +99,7 @@ class Mutant:
 
     @property
     def equivalent(self) -> bool:
-        """Whether it is known that nothing tells it."""
+        """Whether a reason is listed why no program tells the change from the rule."""
         return any(re.search(pattern, self.label) for pattern, _ in EQUIVALENT)
 
     @property

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 
 from npu_assay.conformance.cases.boundaries.knob import Knob, exists, operands
-from npu_assay.conformance.cases.boundaries.sizes import filled
+from npu_assay.conformance.cases.boundaries.sizes import shaped
 from npu_assay.conformance.programs.graph import Graph
 
 
@@ -26,8 +25,7 @@ def broadcast(graph: Graph, names: frozenset[str]) -> Iterator[Knob]:
 
 
 def _shaped(name: str, graph: Graph, shape: tuple[int, ...]) -> Graph:
-    values = (replace(v, shape=shape, fill=filled(v, shape)) if v.name == name else v for v in graph.values)
-    return replace(graph, values=tuple(values))
+    return shaped(graph, (name,), shape)
 
 
 def _one(name: str, axis: int, graph: Graph, size: int) -> Graph:

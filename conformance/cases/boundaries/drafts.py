@@ -133,7 +133,7 @@ def _fitted(draft: CaseDraft, search: Search, base: Look) -> Iterator[CaseDraft]
 
 
 def _full(draft: CaseDraft, kept: CaseDraft, search: Search) -> Iterator[CaseDraft]:
-    """What was kept of a draft, unless turning knobs left it without elements: then the draft, turned otherwise."""
+    """The kept draft; where its turned knobs left a tensor empty, the draft with other knobs turned."""
     if kept.graph is draft.graph or not emptied(draft.graph, kept.graph):
         yield kept
         return

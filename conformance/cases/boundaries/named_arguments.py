@@ -11,7 +11,7 @@ from typing import Any
 
 from npu_assay.conformance.cases.boundaries.arguments import Argument, taken_arguments
 from npu_assay.conformance.cases.boundaries.knob import Knob, near, operands, subject, with_subject
-from npu_assay.conformance.cases.boundaries.sizes import filled, resized
+from npu_assay.conformance.cases.boundaries.sizes import resized, shaped
 from npu_assay.conformance.cases.make import SUBJECT, spread
 from npu_assay.conformance.programs.graph import Graph, Ref
 
@@ -110,8 +110,7 @@ def _normalized_count(argument: Argument, graph: Graph, count: int) -> Graph:
     first, *others = operands(graph)
     shape = first.shape[len(first.shape) - count :]
     names = {value.name for value in others}
-    values = (replace(v, shape=shape, fill=filled(v, shape)) if v.name in names else v for v in graph.values)
-    return argument.put(replace(graph, values=tuple(values)), shape)
+    return argument.put(shaped(graph, names, shape), shape)
 
 
 def _normalized_size(argument: Argument, index: int, graph: Graph, size: int) -> Graph | None:

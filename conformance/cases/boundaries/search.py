@@ -151,7 +151,7 @@ class Search:
         return None if found is None or self._is_degenerate(found) else found
 
     def _is_degenerate(self, look: Look) -> bool:
-        """Whether something lost all elements that it has in the plain program, or a dimension is counted of none."""
+        """Whether a tensor is empty that is not in the plain program, or an axis is named of a scalar."""
         if self.start is None:
             return False
         scalar = bool(DIMENSIONS & {*look.application.arguments}) and not look.application.counted_rank
@@ -265,7 +265,7 @@ def seen(graph: Graph, turns: Turns, limits: Sequence[Limit]) -> Look | None:
 
 
 def emptied(before: Graph, after: Graph) -> bool:
-    """Whether something has no elements in a program that has some before it was changed."""
+    """Whether the change left a tensor empty that had elements."""
     looks = [seen(graph, (), ()) for graph in (before, after)]
     return all(look is not None for look in looks) and [_filled(look) for look in looks if look] == [True, False]
 

@@ -271,7 +271,7 @@ class Sides:
         return "below" if found < min(numbers) else "above" if found > max(numbers) else "between"
 
     def _missing(self, atom: Atom, good: Look, sides: Collection[object], above: bool) -> Iterator[Look]:
-        """What takes two knobs: a right program for each number of a list, and a wrong one above all of them.
+        """Programs that two turned knobs reach: a right one for each number of a list, a wrong one above them all.
 
         A factor of 3 needs 9 channels where 2 has 8. above: whether there is a wrong one.
         """

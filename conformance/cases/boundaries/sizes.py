@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -109,3 +109,9 @@ def _scaled(value: Value, shape: tuple[int, ...]) -> Quant | None:
 def filled(value: Value, shape: tuple[int, ...]) -> Any:
     """A fill of one place moves to the first where the place is gone."""
     return replace(value.fill, index=0) if value.fill.index >= math.prod(shape) else value.fill
+
+
+def shaped(graph: Graph, names: Container[str], shape: tuple[int, ...]) -> Graph:
+    """The operands of these names in another shape, their quantization as it was."""
+    values = (replace(v, shape=shape, fill=filled(v, shape)) if v.name in names else v for v in graph.values)
+    return replace(graph, values=tuple(values))

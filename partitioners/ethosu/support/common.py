@@ -31,6 +31,8 @@ ARGMAX = "aten.argmax.default"
 CONVERT = "dim_order_ops._to_dim_order_copy.default"
 MAX_RANK = 6
 MAX_SIZE = 65536
+MAX_SIDE = 8192  # TOSA's level 8K, of windows
+MAX_STRIDE = 3
 REFUSED_DTYPES = (
     torch.float64,
     torch.complex32,

@@ -7,7 +7,7 @@ from torch import fx
 
 from npu_assay.partitioners.common.rules import adaptive_windows, pool_kernel, pool_padding, pool_stride
 from npu_assay.partitioners.ethosu.support import products
-from npu_assay.partitioners.ethosu.support.common import MAX_SIZE, dtype_of, type_text
+from npu_assay.partitioners.ethosu.support.common import MAX_SIDE, MAX_SIZE, MAX_STRIDE, dtype_of, type_text
 from npu_assay.partitioners.ethosu.support.products import on_u55
 from npu_assay.partitioners.ethosu.support.rule import Context
 from npu_assay.partitioners.exir.nodes import argument, operand, pair, shape, size_text
@@ -16,8 +16,6 @@ from npu_assay.partitioners.exir.rules import rule
 
 MAX_KERNEL_HEIGHT = 256
 MAX_PADDED_KERNEL = 8
-MAX_STRIDE = 3
-MAX_SIDE = 8192
 
 
 def dilation(node: fx.Node) -> tuple[int, int]:

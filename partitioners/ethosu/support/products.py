@@ -8,7 +8,9 @@ import torch
 from torch import fx
 
 from npu_assay.partitioners.ethosu.support.common import (
+    MAX_SIDE,
     MAX_SIZE,
+    MAX_STRIDE,
     dtype_of,
     is_named,
     type_text,
@@ -23,8 +25,6 @@ from npu_assay.partitioners.exir.rules import rule
 CONVOLUTION = "aten.convolution.default"
 MAX_KERNEL_HEIGHT = 64
 MAX_KERNEL_AREA = 4096
-MAX_STRIDE = 3
-MAX_SIDE = 8192
 MAX_WEIGHT_SUM = 127 * 65536
 MAX_WEIGHT = 128
 
