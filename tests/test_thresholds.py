@@ -127,7 +127,7 @@ def noticed(backend: str, fault: Fault, cases: Sequence[Case]) -> list[str]:
         ("ethos-u85", "aten.convolution.default", blocks_without_a_tail(16), {"channels_17", "channels_33"}),
         ("neutron", "aten.mm.default", counter_of_16_bits, {"sums_of_65537"}),
         ("xnnpack", "aten.linear.default", counter_of_16_bits, {"sums_of_65537"}),
-        ("ethos-u85", "aten.linear.default", counter_of_16_bits, {"sums_of_65537"}),
+        ("ethos-u85", "aten.mm.default", counter_of_16_bits, {"sums_of_65537"}),
         ("neutron", "aten.abs.default", strides_of_six(7), {"rank_7"}),
         ("xnnpack", "aten.add.Tensor", strides_of_six(5), {"rank_5"}),
         (

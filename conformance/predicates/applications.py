@@ -23,6 +23,7 @@ from npu_assay.reference.golden.aten import COPY, aten, bound, canonical
 COMPUTED = 2**14  # elements up to which a model is computed; torch checks less of tensors without numbers
 PIECES = 64  # that a tensor is split into at most: torch makes each
 MOST = 2**24  # elements of a tensor that a case may have
+TERMS = 2**31 // (255 * 127)  # products of 8-bit codes whose sum always has 32 bits
 SIZES = 4096  # steps whose sizes are kept
 _SIZES = dict[object, Mapping[Ref, Tensor] | Exception]()
 
@@ -179,6 +180,8 @@ def _results(step: Step, known: Mapping[Ref, Tensor]) -> Mapping[Ref, Tensor]:
         raise NoProgram(f"{step.op}: transposed, found weights of other channels than the input")
     if step.op == "aten.convolution.default" and _padded(args[0].shape, args[4]) > MOST:  # kernels and devices make it
         raise NoProgram(f"{step.op}: found a padded input of more than {MOST} elements, expected fewer")
+    if step.op == "aten.convolution.default" and args[1].numel() > TERMS * args[1].shape[1 if args[6] else 0]:
+        raise NoProgram(f"{step.op}: found sums of more than {TERMS} products, expected fewer")
     kwargs = {name: _handed(item, known) for name, item in step.kwargs}
     try:
         made = aten(canonical(step.op))(*args, **kwargs)

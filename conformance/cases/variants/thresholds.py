@@ -140,7 +140,8 @@ def _sums(limits: Limits, plain: Graph) -> Iterator[CaseDraft]:
         size = _past(limits, SUMS)
         one = grown(grown(plain, axes, size), _outermost(step, x), 1)
         many = coarser(one, math.sqrt(size / x.shape[-1]))
-        yield from _permitted(limits, accepted(f"sums_of_{size}", many))
+        if size <= limits.values.get(CHANNEL_LIMIT, size):  # whose own case at the limit has as many terms, less one
+            yield from _permitted(limits, accepted(f"sums_of_{size}", many))
 
 
 def _permits(limits: Limits, window: tuple[int, ...]) -> bool:

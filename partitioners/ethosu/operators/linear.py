@@ -48,6 +48,7 @@ ROWS: Mapping[str, Row] = {
             limits.kernel_height,
             limits.kernel_area,
             limits.image_size,
+            limits.channels,
             *_CONSTANTS,
             code_dtype(torch.int8, torch.int16),
         ),
@@ -61,7 +62,7 @@ ROWS: Mapping[str, Row] = {
     ),
     "aten.linear.default": Row(
         first=(matrix_of_weights,),
-        rules=_CONSTANTS,
+        rules=(limits.inputs, *_CONSTANTS),
         scalings=weighted,
         lower=lowering.linear,
         annotation=Annotation.PRODUCT,

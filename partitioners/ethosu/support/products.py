@@ -262,6 +262,15 @@ def on_u55(rule: Rule) -> Rule:
     return Rule(rule.code, rule.sentence, check)
 
 
+def on_u85(rule: Rule) -> Rule:
+    """The rule where the limits of Ethos-U55 and Ethos-U65 do not hold."""
+
+    def check(node: fx.Node, context: Context) -> str | None:
+        return None if context.is_u55 else rule.check(node, context)
+
+    return Rule(rule.code, rule.sentence, check)
+
+
 @on_u55
 @rule("max_size", MAX_SIZE)
 def image_size(node: fx.Node, context: Context) -> str | None:
@@ -274,6 +283,23 @@ def image_size(node: fx.Node, context: Context) -> str | None:
         if any(not 1 <= size <= MAX_SIZE for size in (*sizes, two)):
             return f"shape {size_text(shape(member))}"
     return None
+
+
+@rule("max_channels", MAX_SIZE)
+def inputs(node: fx.Node, context: Context) -> str | None:
+    """the channel count must be at most {value}"""
+    found = shape(operand(node))[-1]
+    return None if found <= MAX_SIZE else f"{found}"
+
+
+@on_u85
+@rule("max_channels", MAX_SIZE)
+def channels(node: fx.Node, context: Context) -> str | None:
+    """the channel count must be at most {value}"""
+    # Of Ethos-U55, max_size has the same limit.
+    sizes = shape(operand(node))
+    found = sizes[1] if is_named(node, CONVOLUTION) else sizes[-3]
+    return None if found <= MAX_SIZE else f"{found}"
 
 
 @on_u55

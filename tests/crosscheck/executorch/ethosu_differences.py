@@ -162,6 +162,10 @@ EXAMPLES: dict[str, tuple[str, Write]] = {
     "int8 bias": (U85, lambda b: b.conv(b.input(1, 4, 4, 4), b.weight(4, 4, 1, 1), b.weight(4))),
     "heavy weights": (U55, lambda b: b.conv(b.input(1, 17, 64, 64), heavy(b, 1, 17, 64, 64), None, (9.0, *NARROW[1:]))),
     "a large matrix": (U55, lambda b: b.op("aten.mm.default", b.input(1, 1), b.input(1, 65537))),
+    "a product of many inputs": (
+        U85,
+        lambda b: b.conv(b.input(1, 65537, 1, 1), b.weight(2, 65537, 1, 1), None, NARROW),
+    ),
     "a mean over much": (U55, lambda b: b.op("aten.mean.dim", b.input(65537, 2), [1])),
     "a view over more": (U85, lambda b: b.op("aten.as_strided_copy.default", b.input(8), [2, 2], [2, 1])),
     "borders cut off": (U85, lambda b: b.op("aten.pad.default", b.input(1, 2, 4, 5), [-1, 1, 0, 0], "reflect")),
@@ -391,6 +395,12 @@ LISTED: tuple[Difference, ...] = (
     Difference("bias_dtype", "The accumulator has 32 bits, and the bias is its start.", "int8 bias"),
     Difference(
         "weight_sum", "Vela's limit for the accumulators of Ethos-U55, which 1.5.1 leaves to it.", "heavy weights"
+    ),
+    Difference(
+        "max_channels",
+        "Vela's limit for products and pools; 1.5.1 has it for convolutions of Ethos-U55.",
+        "a product of many inputs",
+        named(CONVOLUTION, "aten.linear.default", *POOLS, "aten._adaptive_avg_pool2d.default"),
     ),
     Difference(
         "max_size",

@@ -54,7 +54,6 @@ def groups(backend: Backend) -> list[Group]:
 GROUPS = [group for backend in (ethos_u55, ethos_u85) for group in groups(backend)]
 
 
-LONG = "aten.linear.default/int8/operator/accept/sums_of_65537"
 WIDE = [
     f"aten.avg_pool2d.default/int8/operator/accept/ceil_mode_turned_{each}"
     for each in (
@@ -71,13 +70,12 @@ FAR = [
 ]
 KNOWN = {
     **{name: ["Vela: RuntimeError: Non-passthrough operation (AvgPool) could not run on NPU"] for name in WIDE},
-    LONG: ["Vela: RuntimeError: Non-passthrough operation (Conv2D) could not run on NPU"],
     **{name: ["Vela: RuntimeError: Non-passthrough operation (Transpose) could not run on NPU"] for name in FAR},
 }
 """What Vela 5.1.0 refuses although the tables promise it.
 
-Linear layers of more than 65,536 inputs, and average pools of more than 8 rows or columns that ceil_mode pads. Users
-of ExecuTorch 1.5.1 meet both: arm-linear-of-many-inputs and arm-average-pool-ceil-mode in docs/reports/findings.
+Average pools of more than 8 rows or columns that ceil_mode pads, which users of ExecuTorch 1.5.1 meet:
+arm-average-pool-ceil-mode in docs/reports/findings.
 Conv3d in 16 bits on Ethos-U55 whose results have planes of more than 16,384 rows: the table has no limit for how they
 are turned back, and nobody looked whether users of 1.5.1 meet it.
 """

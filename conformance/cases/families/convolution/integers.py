@@ -134,6 +134,11 @@ def shape_limits(precision: str, limits: Limits) -> Iterator[CaseDraft]:
     for step, side in ((far, limit), (far + 1, outside)):
         apart = conv(precision, shape=(1, 1, step + 1, 2), kernel=(1, 1), outputs=1, stride=(step, 1), padding=(0, 0))
         yield side("level_side", f"stride_{step}", apart)
+    if "max_channels" in limits:
+        most = limits.number("max_channels", 65536, 1024, 65536)
+        for channels, side in ((most, limit), (most + 1, outside)):
+            wide = conv(precision, shape=(1, channels, 1, 1), kernel=(1, 1), outputs=2)
+            yield side("max_channels", f"{channels}", wide)
     yield from transposed_limits(precision, limits)
     if "kernel_height" in limits or "kernel_area" in limits:
         yield from kernel_limits(precision, limits)

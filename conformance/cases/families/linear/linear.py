@@ -183,6 +183,9 @@ def integer_linear_cases(precision: str, limits: Limits) -> list[CaseDraft]:
         drafts.append(accepted(name, spelled(u, precision)))
     if is_wide(precision):
         drafts += wide_sums(precision)
+    most = limits.number("max_channels", 65536, 1024, 65536)
+    for inputs, side in ((most, limit), (most + 1, outside)):
+        drafts.append(side("max_channels", f"{inputs}_inputs", spelled(_integer_linear((1, inputs), 2), precision)))
     if "weight_sum" in limits:
         drafts += weight_sums(precision, limits)
     return [*drafts, *ratios(precision, single(precision, LINEAR))]
@@ -204,15 +207,23 @@ def wide_sums(precision: str) -> Iterator[CaseDraft]:
 
 
 def weight_sums(precision: str, limits: Limits) -> Iterator[CaseDraft]:
-    """Ethos-U55's accumulators: the largest weights, as many as fit."""
+    """Ethos-U55's accumulators: the largest weights, as many as fit.
+
+    More weights than that have more inputs than the row takes; of as many, those past the limit have codes of -128.
+    """
     most = limits.number("weight_sum", 127 * 65536, 127 * 1024, 127 * 65536)
-    for count, side in ((most // 127, limit), (most // 127 + 1, outside)):
+    full = spelled(_integer_linear((1, most // 127), 1), precision)
+    yield limit("weight_sum", f"{most // 127}_weights_of_127", full.with_value("w", fill=Fill("max")))
+    pairs = most // 255
+    past = [("of_minus_128", most // 128 + 1, (-128,))]
+    if pairs * 255 + 128 > most:  # the last of an odd number is a -128: 1 past the limit of 127 * 65536
+        past.append(("of_minus_128_and_127", 2 * pairs + 1, (-128, 127)))
+    for name, count, codes in past:
         u = spelled(_integer_linear((1, count), 1), precision)
-        yield side("weight_sum", f"{count}_weights_of_127", u.with_value("w", fill=Fill("max")))
-    code = next(code for code in range(127, 0, -1) if (most + 1) % code == 0)
-    u = spelled(_integer_linear((1, (most + 1) // code), 1), precision)
-    name = f"{(most + 1) // code}_weights_of_{code}"
-    yield outside("weight_sum", name, u.with_value("w", fill=Fill("list", values=(code,))))
+        w = next(v for v in u.values if v.name == "w")
+        assert w.quant is not None
+        u = u.with_value("w", quant=replace(w.quant, qmin=-128), fill=Fill("list", values=codes))
+        yield outside("weight_sum", f"{count}_weights_{name}", u)
 
 
 FAMILIES: Mapping[str, Family] = {LINEAR: Family(floats=float_linear_cases, integers=integer_linear_cases)}

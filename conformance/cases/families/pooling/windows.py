@@ -203,6 +203,12 @@ def window_sizes(window: Window, precision: str, limits: Limits) -> Iterator[Cas
             yield limit("max_size", f"{name}_{most}", window.of(precision, shape, *_small(window)))
             longer = tuple(size + 1 if size == most else size for size in shape)
             yield outside("max_size", f"{name}_{most + 1}", window.of(precision, longer, *_small(window)))
+    if "max_channels" in limits:
+        most = limits.number("max_channels", LARGE, 1024, LARGE)
+        for channels, side in ((most, limit), (most + 1, outside)):
+            yield side("max_channels", f"{channels}", window.of(precision, (1, channels, 2, 2), *_small(window)))
+            flat = window.of(precision, (channels, 2, 2), *_small(window))
+            yield side("max_channels", f"{channels}_of_rank_3", flat)
     if "max_size" in limits and "batch" not in limits:
         wide = math.isqrt(limits.number("max_size", LARGE, 1024, LARGE))
         for high, side in ((wide, limit), (wide + 1, outside)):
