@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -83,3 +85,13 @@ def test_limits() -> None:
         at_most("elements", 6, 5, "here")
     with pytest.raises(DeviceError, match="there: kernel parameters is too wide"), limits_of_kernels("there"):
         raise ValueError("too wide")
+
+
+def test_a_kernel_may_make_several_values() -> None:
+    call = Call(lambda x: (x + 1, x + 2), (0,), 1, "both", (2,))
+    x, *ports = (Port(name, index, torch.float32, (1, 3)) for index, name in enumerate("xyz"))
+    handle = Program(*parts([None] * 3, tensor_of, (call,), (x,), tuple(ports)))
+    assert [found.tolist() for found in handle.run([X])] == [[[2.0, 3.0, 4.0]], [[3.0, 4.0, 5.0]]]
+    assert Program(*parts([None] * 3, tensor_of, (call,), (x,), tuple(ports[:1]))).last_use == ((0, 2),)
+    with pytest.raises(ValueError, match="zip"):
+        Program(*parts([None] * 3, tensor_of, (replace(call, kernel=lambda x: (x,)),), (x,), tuple(ports))).run([X])

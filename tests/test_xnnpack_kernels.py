@@ -246,6 +246,36 @@ def test_subnormal_numbers_are_flushed() -> None:
     assert flushed(torch.tensor([2.0**-126, 2.0**-127, -(2.0**-149)])).tolist() == [2.0**-126, 0.0, 0.0]
 
 
+SUBNORMAL = torch.arange(0, 2**23, 2**23 // 4099, dtype=torch.int32).view(torch.float32)
+"""Of every size, 0 first."""
+
+
+@pytest.mark.parametrize("fuses", [True, False])
+@pytest.mark.parametrize(
+    ("function", "above", "below"),
+    [
+        (rational.exp, 1.0, 1.0),
+        (rational.gelu, 0.0, -0.0),
+        (rational.hardswish, 0.0, -0.0),
+        (rational.sigmoid, 0.5, 0.5),
+        (rational.tanh, 0.0, -0.0),
+    ],
+)
+def test_functions_of_subnormal_numbers_are_those_of_zero(
+    monkeypatch: pytest.MonkeyPatch, function: Callable[[Tensor], Tensor], above: float, below: float, fuses: bool
+) -> None:
+    if not fuses:
+        monkeypatch.setattr(rational, "fused", lambda x: emulated_fma)
+    for x, expected in ((SUBNORMAL, above), (-SUBNORMAL, below)):
+        found = function(x).view(torch.int32)
+        assert torch.equal(found, torch.full_like(x, expected).view(torch.int32))
+
+
+def test_softmax_of_subnormal_numbers_is_even() -> None:
+    found = rational.softmax(torch.stack([SUBNORMAL, -SUBNORMAL], 1))
+    assert torch.equal(found, torch.full((len(SUBNORMAL), 2), 0.5))
+
+
 # ------------------------------------------------------------------------------------------------ run-time rows
 
 

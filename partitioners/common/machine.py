@@ -137,12 +137,16 @@ class Port:
 
 @dataclass(frozen=True)
 class Call:
-    """One kernel call on values by number; `where` names the operator."""
+    """One kernel call on values by number; `where` names the operator.
 
-    kernel: Kernel
+    A kernel with `further` results returns a sequence, `result` first.
+    """
+
+    kernel: Callable[..., Any]
     arguments: tuple[int, ...]
     result: int
     where: str
+    further: tuple[int, ...] = ()
 
 
 CallT = TypeVar("CallT", bound=Call)
@@ -179,9 +183,14 @@ class Program(Generic[CallT, PortT]):
             self.check(values)
             for call, dead in zip(self.calls, self.last_use, strict=True):
                 try:
-                    values[call.result] = call.kernel(*[values[index] for index in call.arguments])
+                    found = call.kernel(*[values[index] for index in call.arguments])
                 except Unpredictable as error:
                     raise UnpredictableError(f"{call.where}: {error}") from error
+                if call.further:
+                    for index, value in zip((call.result, *call.further), found, strict=True):
+                        values[index] = value
+                else:
+                    values[call.result] = found
                 for index in dead:
                     values[index] = None
         return [port.returned(existing(values, port.value)) for port in self.outputs]
@@ -227,7 +236,11 @@ def _needed(
 
 def _last_use(calls: Sequence[Call], outputs: Sequence[Argument]) -> tuple[tuple[int, ...], ...]:
     """For each call the values that neither a later one nor the caller needs."""
-    last = {index: position for position, call in enumerate(calls) for index in (*call.arguments, call.result)}
+    last = {
+        index: position
+        for position, call in enumerate(calls)
+        for index in (*call.arguments, call.result, *call.further)
+    }
     dead: list[list[int]] = [[] for _ in calls]
     for index in last.keys() - {port.value for port in outputs}:
         dead[last[index]].append(index)

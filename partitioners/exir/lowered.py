@@ -50,6 +50,7 @@ class LoweredBackendModule(torch.nn.Module):
         self._compile_specs = compile_specs
         self._named_data_store_output = named_data_store_output
         self._handles: list[tuple[Runtime, Any]] = []
+        self._returned: list[fx.Node] | None = None
         self.meta: dict[str, Any] | None = None
 
     @property
@@ -90,6 +91,12 @@ class LoweredBackendModule(torch.nn.Module):
             handle = runtime.load(self._processed_bytes, self._compile_specs)
         self._handles.append((runtime, handle))
         return handle
+
+    def returned(self) -> list[fx.Node]:
+        """The nodes of the original program that a call returns; looked for once, as programs stay what they are."""
+        if self._returned is None:
+            self._returned = self._user_outputs()
+        return self._returned
 
     def forward(self, *args: Any) -> list[Any]:
         """Run the original program in torch, as ExecuTorch's class does; `run_program` runs the blob, on a device.

@@ -14,7 +14,9 @@ from torch.export.graph_signature import InputKind, InputSpec, OutputKind
 
 from npu_assay.partitioners.exir.backend import Runtime
 from npu_assay.partitioners.exir.errors import BackendError, EdgeError, InputError
+from npu_assay.partitioners.exir.ops import target_name
 from npu_assay.partitioners.exir.program import output_values
+from npu_assay.partitioners.exir.quantized import DIRECT
 from npu_assay.partitioners.exir.values import arguments, describe
 
 _RUNTIMES: dict[str, Runtime] = {}
@@ -68,13 +70,17 @@ def run_program(
 
 def _run_node(node: fx.Node, values: Mapping[fx.Node, Any], runtimes: Mapping[str, Runtime] | None) -> Any:
     """One node's value; without `runtimes`, delegates run their original programs."""
+    if node.target is operator.getitem and isinstance(node.args[0], fx.Node) and isinstance(node.args[1], int):
+        return values[node.args[0]][node.args[1]]
     args, kwargs = arguments(node, values.__getitem__)
     if node.target is executorch_call_delegate and is_lowered_module(args[0]):
         if runtimes is None:
             return run_program(args[0].original_module, args[1:], original_modules=True)
         return run_delegate(args[0], args[1:], runtimes, where=node.name)
+    direct = DIRECT.get(target_name(node.target)) if len(args) == 6 and not kwargs else None
+    found = None if direct is None else direct(*args)
     target: Callable[..., Any] = node.target  # type: ignore[assignment]  # call_function targets are callable
-    return target(*args, **kwargs)
+    return target(*args, **kwargs) if found is None else found
 
 
 def run_delegate(
@@ -96,9 +102,7 @@ def run_delegate(
 
 
 def _check_outputs(lowered: Any, outputs: Sequence[Any], where: str) -> None:
-    program = lowered.original_module
-    specs = program.graph_signature.output_specs
-    nodes = [n for n, s in zip(output_values(program.graph), specs, strict=True) if s.kind == OutputKind.USER_OUTPUT]
+    nodes = lowered.returned()
     if len(nodes) != len(outputs):
         raise BackendError(
             f"runtime of {lowered.backend_id} returned the wrong number of outputs",

@@ -39,7 +39,7 @@ def fake_mode_of(graph: fx.Graph) -> FakeTensorMode | None:
 def arguments(node: fx.Node, value: Callable[[fx.Node], Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The node's arguments with every node in them replaced by its value."""
     args: Any = fx.node.map_arg(node.args, value)
-    kwargs: Any = fx.node.map_arg(node.kwargs, value)
+    kwargs: Any = fx.node.map_arg(node.kwargs, value) if node.kwargs else {}
     return args, kwargs
 
 

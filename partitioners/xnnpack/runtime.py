@@ -14,12 +14,13 @@ from typing import Final
 import torch
 
 from npu_assay.partitioners.common import machine
-from npu_assay.partitioners.common.machine import DeviceError, InputError, Values, at_most, existing
+from npu_assay.partitioners.common.machine import Call, DeviceError, InputError, Values, at_most, existing
 from npu_assay.partitioners.exir.backend import CompileSpec
 from npu_assay.partitioners.exir.flatbuffer import FormatError
 from npu_assay.partitioners.xnnpack import xnn_format
 from npu_assay.partitioners.xnnpack.device.elementwise import without_subnormals
 from npu_assay.partitioners.xnnpack.device.operators import RULES
+from npu_assay.partitioners.xnnpack.device.scheduling import together
 from npu_assay.partitioners.xnnpack.device.site import NUMBERS, Site, check_windows, tensor_of
 from npu_assay.partitioners.xnnpack.device.work import check_work, work
 from npu_assay.partitioners.xnnpack.kernels.output import OnCodes
@@ -73,22 +74,15 @@ class Port:
 
 
 @dataclass(frozen=True)
-class Call(machine.Call):
-    """One kernel call; `node` and the values `operands` give the result's shape."""
-
-    node: XNode
-    operands: tuple[int, ...]
-
-
-@dataclass(frozen=True)
 class Program(machine.Program[Call, Port]):
-    """A loaded model: the handle that `execute` takes. `values` are as in the blob."""
+    """A loaded model: the handle that `execute` takes. `values` and `nodes` are as in the blob."""
 
     values: tuple[XValue, ...]
+    nodes: tuple[XNode, ...]
 
     def check(self, values: Values) -> None:
         """Raise InputError unless the inputs' shapes, where they are not the blob's, fit each other and the memory."""
-        if any(tuple(existing(values, port.value).shape) != port.bounds for port in self.inputs):
+        if any(existing(values, port.value).shape != port.bounds for port in self.inputs):
             _check_shapes(self, values)
 
 
@@ -131,12 +125,13 @@ def prepared(model: XModel) -> Program:
     check_work(found, _stored(model.values), "model")
     normal = {node.outputs[0] for node in model.nodes if without_subnormals(node)}
     calls = _on_steps(model, [_call(model, normal, position, node) for position, node in enumerate(model.nodes)])
+    calls = together(model, calls)
     inputs, outputs = (
         tuple(_port(model, position, index) for position, index in enumerate(indices))
         for indices in (model.inputs, model.outputs)
     )
     constants = [None if value.data is None else value for value in model.values]
-    return Program(*machine.parts(constants, _tensor_of, calls, inputs, outputs), model.values)
+    return Program(*machine.parts(constants, _tensor_of, calls, inputs, outputs), model.values, model.nodes)
 
 
 def _tensor_of(value: XValue) -> torch.Tensor:
@@ -168,12 +163,12 @@ def _check_shapes(program: Program, values: Values) -> None:
     for port in program.inputs:
         shapes[port.value] = tuple(existing(values, port.value).shape)
     try:
-        for call in program.calls:
-            operands = [shapes[index] for index in call.operands]
-            shapes[call.result] = output_shape(call.node, operands)
-            check_windows(call.node, operands[0], shapes[call.result], call.node.op)
+        for node in program.nodes:
+            operands = [shapes[index] for index in node.inputs if index != ABSENT]
+            shapes[node.outputs[0]] = result = output_shape(node, operands)
+            check_windows(node, operands[0], result, node.op)
         _check_memory(shapes.values())
-        found = _work([call.node for call in program.calls], program.values, shapes)
+        found = _work(program.nodes, program.values, shapes)
         check_work(found, _stored(program.values), "model")
     except FormatError as error:
         given = [list(shapes[port.value]) for port in program.inputs]
@@ -189,9 +184,7 @@ def _call(model: XModel, normal: Set[int], position: int, node: XNode) -> Call:
         tuple(index in normal for index in node.inputs),
     )
     step = machine.prepare(RULES, node.op, site)
-    operands = tuple(index for index in node.inputs if index != ABSENT)
-    arguments = tuple(node.inputs[p] for p in step.arguments)
-    return Call(step.kernel, arguments, node.outputs[0], site.where, node, operands)
+    return Call(step.kernel, tuple(node.inputs[p] for p in step.arguments), node.outputs[0], site.where)
 
 
 def _on_steps(model: XModel, calls: Sequence[Call]) -> tuple[Call, ...]:

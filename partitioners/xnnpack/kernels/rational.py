@@ -1,8 +1,9 @@
 """XNNPACK's float32 approximations: exp, tanh, gelu, log, sigmoid, hardswish, elu, softmax.
 
 Polynomials by Horner's scheme with fused multiply-adds, rational ones with a true division. Subnormal operands and
-results count as zero; where a comment or `fma.fused` says that there are none, nothing is flushed. All functions take
-float32 tensors and return fresh ones.
+results count as zero. Operands are not flushed by exp, tanh, gelu, hardswish, sigmoid and softmax, which have the same
+result for them as for zero; nor is anything of which a comment or `fma.fused` says that it is not subnormal. All
+functions take float32 tensors and return fresh ones.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from npu_assay.partitioners.xnnpack.kernels.fma import flushed, fma, fused
+from npu_assay.partitioners.xnnpack.kernels.fma import LARGEST_SUBNORMAL, flushed, fma, fused
 
 _EXP_P = (1.0, 0.41594290733, 0.072068706155, 0.0055380910635)
 _EXP_Q = (1.0, -0.27720427513, 0.023986088112)
@@ -45,7 +47,7 @@ _LN2_LOW = float.fromhex("-0x1.05C610p-29")
 
 def exp(x: Tensor) -> Tensor:
     """2**n * P(r) / Q(r) with x * log2(e) = n + r; NaN stays NaN."""
-    z = (_dense(x) * number(_LOG2E)).clamp_(-127.0, 128.0)
+    z = (x.contiguous() * number(_LOG2E)).clamp_(-127.0, 128.0)
     n = torch.round(z)
     r = z - n
     return flushed((_horner(r, _EXP_P) / _horner(r, _EXP_Q)).mul_(_power(n)))
@@ -53,14 +55,14 @@ def exp(x: Tensor) -> Tensor:
 
 def tanh(x: Tensor) -> Tensor:
     """x * P(x**2) / Q(x**2) within +-7.98, beyond which it is the value there."""
-    capped = _dense(x).clamp_(-7.9807181358, 7.9807181358)
+    capped = x.contiguous().clamp(-7.9807181358, 7.9807181358)
     square = capped * capped
     return flushed(capped * _horner(square, _TANH_P) / _horner(square, _TANH_Q))
 
 
 def gelu(x: Tensor) -> Tensor:
     """x / 2 * (1 + erf(x / sqrt(2))), the erf by a rational function of x."""
-    x = _dense(x)
+    x = x.contiguous()
     capped = x.clamp(-5.1638283730, 5.1638283730)
     square = flushed(capped * capped)
     erf = capped * _horner(square, _GELU_P) / _horner(square, _GELU_Q)
@@ -81,7 +83,7 @@ def log(x: Tensor) -> Tensor:
 
 def hardswish(x: Tensor) -> Tensor:
     """x * min(max(x / 6 + 1 / 2, 0), 1)."""
-    x = _dense(x)
+    x = x.contiguous()
     return flushed(x * fused(x)(x, number(1 / 6), number(0.5)).clamp_(0.0, 1.0))
 
 
@@ -125,14 +127,14 @@ def elu(x: Tensor, alpha: float) -> Tensor:
 
 def sigmoid(x: Tensor) -> Tensor:
     """e / (e + 1) with e = exp(-|x|), by a table of 2**(k / 32) and a quadratic polynomial; mirrored for x > 0."""
-    x = _dense(x)
+    x = x.contiguous()
     add, z = fused(x), x.abs().neg_()
     shifted = add(z, number(_LOG2E), number(_SHIFT))
     n = shifted - number(_SHIFT)
     t = add(n, number(-_LN2_LOW), add(n, number(-_LN2), z))
     fraction, power = (each.view(x.shape) for each in _powers_of_32nds(shifted))
     p = add(t, number(0.5), number(_SIGMOID))
-    e = flushed(add(t * fraction, p, fraction).mul_(power))
+    e = F.hardshrink(add(t * fraction, p, fraction).mul_(power), LARGEST_SUBNORMAL)  # flushed: it has no sign
     e = e.masked_fill_(n == number(-math.inf), 0.0)  # as the processor scales by 2**-inf
     one = number(1.0)
     y = e / (e + one)  # not below e / 2, and e itself where e is small
@@ -162,7 +164,7 @@ def softmax(x: Tensor) -> Tensor:
 
     The terms are added up as in the kernel for 16 lanes: blocks of 64 into two lane sums in turn, then the rest.
     """
-    x = _dense(x)
+    x = x.contiguous()
     terms = _exp_negative(x - x.amax(-1, keepdim=True))
     return flushed(terms * torch.reciprocal(_lane_sum(terms)))
 
