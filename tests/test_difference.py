@@ -239,7 +239,7 @@ def test_a_selection_says_that_it_is_one(folders: Path) -> None:
     whole = read_run(folders / "backend")
     part = of_selection(whole, "neg", "neg")
     text = " ".join(" ".join(lines(compare(part, part))).split())
-    assert "passed, a selection of the cases (-k 'neg')" in text and "certified" not in text
+    assert "against fake@1.0, passed, a selection of the cases (-k 'neg')" in text and "certified" not in text
     assert "passed, a selection of the cases (-k 'neg')" in markdown(compare(part, part))
     assert "passed, a selection of the cases (-k &#39;neg&#39;)" in html(compare(part, part))
     failed = replace(part.certificate, objections=(*part.certificate.objections, "1 of 2 cases fail"))
