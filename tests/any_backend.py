@@ -37,7 +37,7 @@ static_shape = "every dimension must be a known number, at least 1"
 
 
 def table(names: Sequence[str], precision: str) -> str:
-    """A table of these operators in a number type; "" for none. Rows of floats need no quantization."""
+    """A table of these operators in a precision; "" for none. Rows of floats need no quantization."""
     head = TABLES
     if precision.startswith("fp"):
         head = "\n".join(line for line in TABLES.splitlines() if not line.startswith("quantized")) + "\n"

@@ -304,8 +304,8 @@ def test_programs_stay_in_the_precision_that_a_limit_is_for(tmp_path: Path) -> N
     assert kinds == {"int16"}
 
 
-def test_a_limit_on_bytes_is_not_looked_for_at_a_number_type_of_1(tmp_path: Path) -> None:
-    """It was a KeyError: number types move bytes as sizes do, and every size was set to 1."""
+def test_a_limit_on_bytes_is_not_looked_for_at_a_dtype_of_1(tmp_path: Path) -> None:
+    """It was a KeyError: dtypes move bytes as sizes do, and every size was set to 1."""
     found = generated("minimum.default", "x.bytes + y.bytes + out.bytes <= 1000", tmp_path, "int16")
     refused = [case.graph for case in found if case.reason == "asked"]
     assert {value(graph, "x").shape for graph in refused} >= {(4, 3, 4, 5), (250, 1, 1, 1)}

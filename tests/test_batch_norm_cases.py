@@ -79,7 +79,7 @@ def test_norms_differ_where_there_are_two() -> None:
 
 @pytest.mark.parametrize("table", ["neutron@1.3", "neutron@1.4", "xnnpack@1.5", "ethos_u55@1.5", "ethos_u85@1.5"])
 def test_every_product_has_every_norm(table: str) -> None:
-    """In each number type; products of two activations (bmm) have no weights to fold a norm into."""
+    """In each precision; products of two activations (bmm) have no weights to fold a norm into."""
     found: dict[tuple[str, str | None], set[str]] = {}
     for case in cases_for(load_table(table)):
         named = found.setdefault((case.row, case.precision), set())

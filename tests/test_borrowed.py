@@ -1,4 +1,4 @@
-"""Operators in number types that their families do not know: right numbers, whoever computes them."""
+"""Operators in precisions that their families do not know: right numbers, whoever computes them."""
 
 from __future__ import annotations
 

@@ -274,7 +274,8 @@ def spoiled(found: Difference) -> Difference:
 def test_markdown_says_what_the_text_says(found: Difference) -> None:
     text = markdown(found)
     assert text.startswith(f"### Different: {len(found.a.results)} of {len(found.a.results)} cases\n")
-    assert "\n- tags: `accept` to `reject`: " in text and "\n- reasons: `none` to `mood (a bad one)`: " in text
+    assert "\n- tags: `accept` to `reject (mood), which fails`: " in text
+    assert re.search(r"\n\| no longer accepted \| [1-9]\d* \| went to the device \|\n", text)
     assert "| `counts` | `" in text
     assert markdown(compare(found.a, found.a)).startswith("### The same\n")
 

@@ -1,4 +1,4 @@
-"""Every row has every context and value that it can have in some number type, and says why it lacks another."""
+"""Every row has every context and value that it can have in some precision, and says why it lacks another."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CONTEXTS: Mapping[str, tuple[str, ...]] = {
 
 @dataclass
 class Found:
-    """What a row has in one number type: its plain program, and the names of its cases."""
+    """What a row has in one precision: its plain program, and the names of its cases."""
 
     row: str
     precision: str
@@ -132,7 +132,7 @@ REASONS: Mapping[str, Reasons] = {
     "saturating inputs": NOT_QUANTISED,
 }
 FEWER = ("fp16", "int16", "int16_per_channel", "int8_per_channel", "static_int8", "static_int8_per_channel")
-"""Number types that differ from another one of the row in numbers only, and have fewer contexts for that."""
+"""Precisions that differ from another one of the row in numbers only, and have fewer contexts for that."""
 
 
 def has(one: Found, context: str) -> bool:
@@ -140,9 +140,9 @@ def has(one: Found, context: str) -> bool:
 
 
 def why_not(one: Found, context: str, row: list[Found]) -> str:
-    """Why a row lacks a context in a number type; "" where nothing says so."""
+    """Why a row lacks a context in a precision; "" where nothing says so."""
     if one.precision in FEWER and any(has(other, context) for other in row):
-        return "another number type of the row has it"
+        return "another precision of the row has it"
     return next((reason for reason, holds in REASONS[context].items() if holds(one)), "")
 
 

@@ -13,12 +13,14 @@ from test_package import NEG, run
 
 from npu_assay.conformance.cli import main
 from npu_assay.conformance.compare.difference import KINDS, Run, compare, read_run
+from npu_assay.conformance.compare.difference_groups import by_row_and_kind, outcomes
+from npu_assay.conformance.compare.difference_markup import html, markdown
 from npu_assay.conformance.compare.difference_text import WIDTH, lines
-from npu_assay.conformance.record.certificate import Fuzz, certificate_text, read_certificate
+from npu_assay.conformance.record.certificate import Fuzz, Selection, certificate_text, outcome_text, read_certificate
 from npu_assay.conformance.record.folder import sha256
 from npu_assay.conformance.record.names import CERTIFICATE, RESULTS
 from npu_assay.conformance.record.read import read_folder
-from npu_assay.conformance.record.results import CaseResult
+from npu_assay.conformance.record.results import CaseResult, Failure, Reason
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +52,8 @@ def test_what_changed_is_grouped_and_readable(name: str, folders: Path) -> None:
     assert text[-1].startswith("different: ") and text[-1].endswith(" of 110 cases")
     assert any(line.startswith("aten.neg.default: ") for line in text)
     if name == "refuses":
-        assert "    accept -> reject: 48 cases" in text and "    none -> mood (a bad one): 48 cases" in text
+        assert "    accept -> reject (mood), which fails: 48 cases" in text
+        assert "  no longer accepted: 48 cases (went to the device)" in text
     else:
         assert "    max_lsb: 45 cases" in text and "  tags" not in text
 
@@ -159,3 +162,104 @@ def test_control_characters_of_a_record_reach_no_terminal(folders: Path) -> None
     from npu_assay.conformance.commands.shared import plain
 
     assert plain("a\x1b[31m\nb\u202eé") == "a\\x1b[31m\\nb\\u202eé"
+
+
+def kinds_of(a: Run, b: Run) -> list[tuple[str, str]]:
+    """The kinds and texts of what is told of the rows that differ."""
+    shown = by_row_and_kind(compare(a, b))
+    return [
+        (kind, group.what or f"{group.before} -> {group.after}")
+        for _, kinds in shown
+        for kind, found in kinds
+        for group in found
+    ]
+
+
+def test_a_newly_accepted_case_is_told_once(folders: Path) -> None:
+    """With it come an answer to why, numbers, a delegate and its bytes: these follow from the tag."""
+    after = read_run(folders / "backend")
+    accepted = after.results[NEG]
+    rejected = replace(
+        accepted,
+        verdict="reject",
+        reasons=(Reason("mood", "a bad one", "be good"),),
+        failures=(Failure("tag", "reject, expected accept"),),
+        status="fail",
+        metrics=dict.fromkeys(accepted.metrics),
+        partitions=0,
+        blobs=(),
+    )
+    before = with_result(after, rejected)
+    assert len(compare(before, after).changes) > 8
+    assert kinds_of(before, after) == [("tags", "reject (mood), which fails -> accept")]
+    assert outcomes(compare(before, after)) == {"newly passing": 1, "newly accepted": 1}
+    assert outcomes(compare(after, before)) == {"newly failing": 1, "no longer accepted": 1}
+    assert sum(NEG.removeprefix("aten.neg.default/") in line for line in lines(compare(before, after))) == 1
+    assert markdown(compare(before, after)).count(NEG.removeprefix("aten.neg.default/")) == 1
+
+
+def test_what_does_not_follow_from_a_tag_is_told_beside_it(folders: Path) -> None:
+    before = read_run(folders / "backend")
+    first = before.results[NEG]
+    wrong = Failure("gate1", "out[0] = 1, expected 2")
+    partial = replace(first, verdict="partial", failures=(wrong,), metrics={**first.metrics, "max_lsb": 7})
+    assert kinds_of(before, with_result(before, partial)) == [
+        ("tags", "accept -> partial, which fails"),
+        ("failures", "none -> [gate1] out[0] = 1, expected 2"),
+        ("numbers", "max_lsb"),
+    ]
+
+
+def test_texts_of_the_same_constraints_stand_together(folders: Path) -> None:
+    before = read_run(folders / "refuses")
+    moody = {case: result for case, result in before.results.items() if _codes(result) == ["mood"]}
+    other = {
+        case: replace(result, reasons=(Reason("mood", f"{case} of it", "be good"),)) for case, result in moody.items()
+    }
+    told = kinds_of(before, replace(before, results={**before.results, **other}))
+    assert len(moody) > 40 and told == [("reasons", "mood")] * len({result.row for result in moody.values()})
+    another = {case: replace(result, reasons=(Reason("whim", case, "pass"),)) for case, result in moody.items()}
+    told = kinds_of(before, replace(before, results={**before.results, **another}))
+    assert len(told) == len(moody)  # another constraint is no other text of one
+
+
+def _codes(result: CaseResult) -> list[str]:
+    return [reason.code for reason in result.reasons or ()]
+
+
+def of_selection(run: Run, expression: str, part: str) -> Run:
+    """The run as one of a selection would be: its cases alone, and its only objection."""
+    selection = Selection(expression)
+    results = {case: result for case, result in run.results.items() if part in case}
+    one = replace(run.certificate, selection=selection, certified=False, objections=(selection.objection,))
+    return Run(run.name, one, results)
+
+
+def test_a_selection_says_that_it_is_one(folders: Path) -> None:
+    whole = read_run(folders / "backend")
+    part = of_selection(whole, "neg", "neg")
+    text = " ".join(" ".join(lines(compare(part, part))).split())
+    assert "against fake@1.0, passed, a selection of the cases (-k 'neg')" in text and "certified" not in text
+    assert "passed, a selection of the cases (-k 'neg')" in markdown(compare(part, part))
+    assert "passed, a selection of the cases (-k &#39;neg&#39;)" in html(compare(part, part))
+    failed = replace(part.certificate, objections=(*part.certificate.objections, "1 of 2 cases fail"))
+    assert outcome_text(failed) == "not passed, a selection of the cases (-k 'neg')"
+    assert outcome_text(replace(failed, level="tags"), selection=False) == "not passed (tags), a selection of the cases"
+    data = compare(part, whole).as_json()
+    assert (data["a"]["passed"], data["a"]["certified"], data["a"]["selection"]) == (True, False, "-k 'neg'")
+    assert (data["b"]["passed"], data["b"]["certified"], data["b"]["selection"]) == (True, True, None)
+
+
+def test_cases_that_a_selection_leaves_out_are_not_gone(folders: Path) -> None:
+    whole = read_run(folders / "backend")
+    part = of_selection(whole, "neg", "neg")
+    rest = len(whole.results) - len(part.results)
+    for one, other, name in ((whole, part, "b"), (part, whole, "a")):
+        found = compare(one, other)
+        assert outcomes(found) == {} and list(by_row_and_kind(found)) == [] and not found.same
+        assert f"  not run in {name}, a selection: {rest} cases (not compared)" in list(lines(found))
+        assert f"| not run in {name}, a selection | {rest} | not compared |" in markdown(found)
+        assert found.conclusion.endswith(f"; 0 of {len(part.results)} cases, and {rest} not compared")
+    fewer = replace(whole, results=part.results)  # a whole run without these has lost them
+    assert outcomes(compare(whole, fewer)) == {"gone": rest}
+    assert outcomes(compare(part, replace(part, results={}))) == {"gone": len(part.results)}

@@ -383,7 +383,7 @@ class Products(nn.Module):
 
 
 class Likenesses(nn.Module):
-    """Operators whose arguments are number types and memory formats."""
+    """Operators whose arguments are dtypes and memory formats."""
 
     def forward(self, x: Tensor) -> Tensor:
         mask = torch.zeros_like(x, dtype=torch.bool)

@@ -81,7 +81,7 @@ def test_programs_have_one_or_many_operators_from_all_over_the_table() -> None:
 
 
 @pytest.mark.parametrize("table", ["neutron@1.3", "neutron@1.4", "xnnpack@1.5", "ethos_u55@1.5", "ethos_u85@1.5"])
-def test_a_round_of_programs_is_about_every_operator_in_every_number_type(table: str) -> None:
+def test_a_round_of_programs_is_about_every_operator_in_every_precision(table: str) -> None:
     rows = load_table(table).rows
     promised = {(row.name, precision) for row in rows for precision in row.precisions or (None,)}
     for first in (0, 1000):

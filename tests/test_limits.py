@@ -423,7 +423,7 @@ def test_the_least_ratio_of_scales_is_a_number(value: object) -> None:
     ],
 )
 def test_an_operator_without_cases_names_those_that_have_some(table: str, known: str, unknown: str) -> None:
-    """Those that have some in the number types of the row."""
+    """Those that have some in the precisions of the row."""
     real = load_table(table)
     strange = replace(real, rows=(replace(real.rows[0], name="aten.frobnicate.default"),))
     with pytest.raises(SelectionError, match=r"none of \d+ is called like it$"):

@@ -19,6 +19,7 @@ INSTEAD = {
     r"\b(?:keep|keeps|kept|stays?|left) (?:\w+ ){0,2}whole\b": "not decomposed",
     r"\bhangs? together\b": "connected",
     r"\bwaits? for each other\b": "a cycle",
+    r"\bnumber[- ]types?\b": "precision (of a row) or dtype (of a tensor)",
 }
 """Patterns of words that readers of the field do not know in this sense, and what to say instead."""
 LEFT = re.compile(r"\b(?:leaves?|leaving|left) behind\b")
@@ -98,6 +99,7 @@ FAULTS = {
     '"""Keeps nodes, which stay whole."""': ["'stay whole', expected 'not decomposed'"],
     '"""What hangs together."""': ["'hangs together', expected 'connected'"],
     'print(f"{a} and {b} wait for each other")': ["'wait for each other', expected 'a cycle'"],
+    '"""A row in one number type."""': ["'number type', expected 'precision (of a row) or dtype (of a tensor)'"],
 }
 
 

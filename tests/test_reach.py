@@ -76,7 +76,7 @@ def test_a_step_is_that_of_the_output() -> None:
 
 
 @pytest.mark.parametrize("name", [LINEAR, HALF])
-def test_number_types_of_xnnpack(name: str) -> None:
+def test_precisions_of_xnnpack(name: str) -> None:
     assert walk(named(name), OwnFlow(xnnpack)).end == DELEGATED
 
 

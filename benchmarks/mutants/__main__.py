@@ -68,7 +68,7 @@ def drawn(lines: Lines, vendor: str, count: int, seed: int, only: tuple[str, ...
 
 
 def ordered(numbers: Sequence[int], cases: Sequence[Tried]) -> list[Tried]:
-    """Some of the cases: in turn the next row, constraint and side, and the next variant of a number type."""
+    """Some of the cases: in turn the next row, constraint and side, and the next variant of a precision."""
     by_row = _turns(numbers, lambda number: _row(cases[number].case))
     by_variant = _turns(numbers, lambda number: _variant(cases[number].case))
     both = (case for pair in zip(by_row, by_variant, strict=True) for case in pair)

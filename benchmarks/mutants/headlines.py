@@ -34,7 +34,7 @@ LOOKED_AT = 1500
 """Cases that are asked whether the changed vendor answers them in another way."""
 SHARE = 1 / 4
 """How often the cases of the row that is named first execute the line, at least: as a share of how often those of the
-row do that executes it most, of the rows that answer otherwise. A row has up to four number types, and one of them
+row do that executes it most, of the rows that answer otherwise. A row has up to four precisions, and one of them
 alone may execute the line.
 """
 NONE = "no case of these fails"

@@ -35,7 +35,7 @@ from npu_assay.reference.operators.lookup import outside_operators
 from npu_assay.reference.outside import CONSTRAINTS, OutsideError
 
 IN_EITHER_LAYOUT = (STATIC_INT8, "fp32", "int8")
-"""The number types that are tried on images whose channels lie next to each other; others share their layouts."""
+"""The precisions that are tried on images whose channels lie next to each other; others share their layouts."""
 
 
 @many_records()
@@ -57,24 +57,24 @@ def cases_for(table: Table) -> tuple[Case, ...]:
 
 
 def operators(row: Row) -> Iterable[str]:
-    """The operators that there are cases for in the number types of this row."""
+    """The operators that there are cases for in the precisions of this row."""
     kinds = row.precisions or (STATIC_INT8,)
     known = (name for name, family in FAMILIES.items() if any(family.maker(precision) for precision in kinds))
     return (*known, *WITH_CASES, *outside_operators(), *VIEWS)
 
 
 def every_operator() -> frozenset[str]:
-    """The operators that there are cases for in some number type."""
+    """The operators that there are cases for in some precision."""
     return frozenset((*FAMILIES, *WITH_CASES, *outside_operators(), *VIEWS))
 
 
 def has_cases(operator: str, precision: str) -> bool:
-    """Whether there are cases for an operator in a number type; "" is static int8, of which a row says nothing."""
+    """Whether there are cases for an operator in a precision; "" is static int8, of which a row says nothing."""
     return bool(drafts_of(operator, precision))
 
 
 def drafts_of(operator: str, precision: str) -> list[CaseDraft]:
-    """The drafts of an operator without limits, in a number type as in `has_cases`; empty where there are none."""
+    """The drafts of an operator without limits, in a precision as in `has_cases`; empty where there are none."""
     row = Row(operator, "", operator, None, (), (precision,) if precision else ())
     return row_drafts(row, precision, Limits()) or []
 
@@ -134,7 +134,7 @@ def _cases(table: Table, row: Row) -> Iterator[Case]:
 def _further(
     operator: str, precision: str, first: bool, limits: Limits, drafts: Sequence[CaseDraft]
 ) -> Iterator[CaseDraft]:
-    """What every row is asked beside what its family knows; `first`: in the first of its number types."""
+    """What every row is asked beside what its family knows; `first`: in the first of its precisions."""
     yield from past_thresholds(precision, first, limits, drafts)
     yield from special_values(precision, drafts)
     yield from batch_norms(drafts)
@@ -214,7 +214,7 @@ def _refusals(table: Table, row: Row) -> Iterator[Case]:
 
 
 def _drafts(row: Row, precision: str, limits: Limits) -> list[CaseDraft]:
-    """A row's drafts in one of its number types. Raises KeyError for a row that there are none for."""
+    """A row's drafts in one of its precisions. Raises KeyError for a row that there are none for."""
     found = row_drafts(row, precision, limits)
     if found is None:
         raise KeyError(row.name)

@@ -1,4 +1,4 @@
-"""Uses of operators in number types that their families do not know, from those that they do.
+"""Uses of operators in precisions that their families do not know, from those that they do.
 
 Codes become the reals that they stand for, and int8 is int8 whether the hardware computes on integers or between
 dequantize and quantize nodes. What a family knows of limits stays with it.
@@ -26,13 +26,13 @@ FROM = {
     "fp32": (INT8, STATIC_INT8),
     "fp16": (INT8, STATIC_INT8),
 }
-"""Number type -> those that it is borrowed from, best first."""
+"""Precision -> those that it is borrowed from, best first."""
 TAKEN = {"source": "put"}
 """Names that contexts give to values of their own, and others for them."""
 
 
 def borrowed(precision: str, limits: Limits, source: Sequence[CaseDraft]) -> list[CaseDraft] | None:
-    """The cases of a row in a number type, from those of its plain programs in another.
+    """The cases of a row in a precision, from those of its plain programs in another.
 
     None where none of these is the operator alone on codes.
     """

@@ -1,4 +1,4 @@
-"""A family: the cases of an operator, in every number type that they are written for."""
+"""A family: the cases of an operator, in every precision that they are written for."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from npu_assay.conformance.cases.pieces.placed import Placed
 from npu_assay.conformance.table import INTEGER_PRECISIONS
 
 Maker = Callable[[str, Limits], list[CaseDraft]]
-"""Makes a row's cases in a number type, with what the table says of its limits."""
+"""Makes a row's cases in a precision, with what the table says of its limits."""
 STATIC_INT8 = ""
-"""The number type of a row that names none: int8, computed between dequantize and quantize nodes."""
+"""The precision of a row that names none: int8, computed between dequantize and quantize nodes."""
 
 
 @dataclass(frozen=True)
 class Family:
-    """The cases of one operator: a maker for each kind of number type, None where it knows nothing of the kind.
+    """The cases of one operator: a maker for each kind of precision, None where it knows nothing of the kind.
 
     static: static int8, of which a row says nothing. floats: floats, and codes with scales in the program or from run
     time. integers: codes and integers of hardware that computes on nothing else. plain: the plain application of
-    static int8. without: number types that it knows nothing of, though it knows others of their kind.
+    static int8. without: precisions that it knows nothing of, though it knows others of their kind.
     """
 
     static: Maker | None = None
@@ -32,7 +32,7 @@ class Family:
     without: tuple[str, ...] = ()
 
     def maker(self, precision: str) -> Maker | None:
-        """What makes the cases in a number type, None where nothing does."""
+        """What makes the cases in a precision, None where nothing does."""
         if precision in self.without:
             return None
         if precision == STATIC_INT8:

@@ -1,7 +1,7 @@
-"""Uses of operators by their homes, in each number type.
+"""Uses of operators by their homes, in each precision.
 
 A home says which tensors the operator takes and what they hold (`npu_assay.reference.operators`); here that becomes a
-call in the number type of a row, which is asked what every other row is (`plain`).
+call in the precision of a row, which is asked what every other row is (`plain`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SPREAD = 97  # how many numbers stand for a range: no size of a dimension divide
 
 
 def has_home(name: str, precision: str) -> bool:
-    """Whether an operator's home makes cases in a number type."""
+    """Whether an operator's home makes cases in a precision."""
     own = home(name)
     if own is None or own.at is None:
         return False
@@ -38,7 +38,7 @@ def has_home(name: str, precision: str) -> bool:
 
 
 def drafts(name: str, precision: str, limits: Limits) -> list[CaseDraft] | None:
-    """A row's cases in one number type; None for an operator or a type that its home says nothing of."""
+    """A row's cases in one precision; None for an operator or a type that its home says nothing of."""
     own = home(name)
     if own is None or not has_home(name, precision):
         return None
@@ -84,7 +84,7 @@ def _large(own: Operator) -> Shape:
 def called(
     own: Operator, precision: str, shape: Shape | None = None, at: Callable[[Shape], HomeCall] | None = None
 ) -> Call:
-    """One application in a number type: the plain one unless told otherwise. Raises KeyError where a home has none."""
+    """One application in a precision: the plain one unless told otherwise. Raises KeyError where a home has none."""
     shape = own.shape if shape is None else shape
     at = own.at if at is None else at
     if at is None:

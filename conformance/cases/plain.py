@@ -1,4 +1,4 @@
-"""What every row is asked, whatever the operator: from its plain call in one number type, and others by name.
+"""What every row is asked, whatever the operator: from its plain call in one precision, and others by name.
 
 Families know more of an operator: what it is near its own limits. This is what is asked where there is no family.
 """
@@ -26,7 +26,7 @@ CODES = (STATIC_INT8, INT8, INT16)
 
 @dataclass(frozen=True)
 class Plain:
-    """An operator in one number type, of which nothing is known but how it is called.
+    """An operator in one precision, of which nothing is known but how it is called.
 
     subject: its plain call; any shape of `x` goes where each element of the result is made of the one at its
     place. more: other calls by name. floats: the plain one in fp32. none: without elements. moves: whether nothing is
@@ -50,7 +50,7 @@ class Plain:
 
 
 def asked(plain: Plain, precision: str, limits: Limits) -> list[CaseDraft]:
-    """The cases of a row in one number type."""
+    """The cases of a row in one precision."""
     if precision in FLOATS:
         found = list(_on_floats(plain, precision))
     else:
@@ -87,7 +87,7 @@ def _on_integers(plain: Plain, precision: str, limits: Limits) -> list[CaseDraft
 
 
 def _static(plain: Plain) -> list[CaseDraft]:
-    """As rows without number types are asked."""
+    """As rows without precisions are asked."""
     u, prefix = plain.subject.call(STATIC_INT8), plain.subject.prefix
     around = contexts(u, prefix) if plain.subject.reals else _plain_contexts(u)
     return [

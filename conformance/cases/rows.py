@@ -1,4 +1,4 @@
-"""The drafts of one row in one of its number types: from the operator's family, its home, or another number type."""
+"""The drafts of one row in one of its precisions: from the operator's family, its home, or another precision."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from npu_assay.reference.operators import VIEWS
 
 
 def drafts(row: Row, precision: str, limits: Limits) -> list[CaseDraft] | None:
-    """A row's drafts in one of its number types; None where there are none. "" is static int8."""
+    """A row's drafts in one of its precisions; None where there are none. "" is static int8."""
     named = replace(row, name=VIEWS.get(row.name, row.name))
     found = _of_family(named, precision, limits)
     if found is not None:
@@ -35,13 +35,13 @@ def drafts(row: Row, precision: str, limits: Limits) -> list[CaseDraft] | None:
 
 
 def _elsewhere(row: Row, precision: str) -> list[CaseDraft] | None:
-    """The drafts of the row's family in the number type that is nearest to one that it does not know."""
+    """The drafts of the row's family in the precision that is nearest to one that it does not know."""
     made = (_of_family(replace(row, precisions=(other,)), other, Limits()) for other in FROM.get(precision, ()))
     return next((found for found in made if found is not None), None)
 
 
 def _of_family(row: Row, precision: str, limits: Limits) -> list[CaseDraft] | None:
-    """The drafts of the row's family; None where it knows nothing of the number type."""
+    """The drafts of the row's family; None where it knows nothing of the precision."""
     family = FAMILIES.get(row.name)
     maker = None if family is None else family.maker(precision)
     if family is None or maker is None:
@@ -111,7 +111,7 @@ FEW_INTEGERS = 4
 
 
 def _integers(row: Row, precision: str, limits: Limits, found: list[CaseDraft]) -> list[CaseDraft]:
-    """But for numbers, fewer where the row is the same in another number type."""
+    """But for numbers, fewer where the row is the same in another precision."""
     found = [draft for draft in found if precision != INTEGERS or not _is_mixed(draft)]
     more = [
         *integer_windows.swept(row.name, precision, limits),

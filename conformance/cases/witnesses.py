@@ -1,7 +1,7 @@
 """Cases that were found by search for the limits that written cases leave: read from files, nothing is searched here.
 
 `covering.renew` looks for programs near a row's accepted cases which show what no case shows, and writes what it found
-to `found/`, by the content of a row: its name, number type, constraints with their values, and its table's parameters.
+to `found/`, by the content of a row: its name, precision, constraints with their values, and its table's parameters.
 A row of any table that says the same has the same cases. A witness is a case of the row, its start, with changes; where
 a table's row has no such start, it has no such case.
 """
@@ -27,7 +27,7 @@ KINDS: Mapping[str, Any] = {"Quant": Quant, "Fill": Fill, "Step": Step, "Ref": R
 
 
 def content_key(table: Table, row: Row, precision: str | None) -> str:
-    """The digest of all that a row in one number type says: 16 hexadecimal digits."""
+    """The digest of all that a row in one precision says: 16 hexadecimal digits."""
     held = [(c.code, c.value) for c in (*table.common, *row.constraints) if c.holds_for(precision)]
     said = (row.name, precision, held, table.parameters)
     return hashlib.sha256(repr(said).encode()).hexdigest()[:16]

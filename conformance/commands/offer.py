@@ -63,7 +63,7 @@ def offer(
 ) -> None:
     """Offer BACKEND every operator that its table does not list; say what it takes, and whether that is right.
 
-    In the number types of the table. Taking more than is promised is no fault; wrong numbers are one. Exit codes: 0 all
+    In the precisions of the table. Taking more than is promised is no fault; wrong numbers are one. Exit codes: 0 all
     that it takes is right, 1 something is wrong, 2 usage or data error.
     """
     from npu_assay.conformance.isolation import origin
@@ -90,13 +90,13 @@ def offer(
 
 
 def lines(results: Iterable[CaseResult]) -> Iterator[str]:
-    """What is taken, by operator and number type; first failures with their messages."""
+    """What is taken, by operator and precision; first failures with their messages."""
     rows: dict[tuple[str, str], list[CaseResult]] = defaultdict(list)
     for result in results:
         rows[result.row, result.precision].append(result)
     taken = {row: found for row, found in rows.items() if any(r.verdict == "accept" for r in found)}
     wrong = [result for found in rows.values() for result in found if result.failures]
-    yield f"{len(rows)} operators offered, by number type; {len(taken)} taken, {len(wrong)} programs wrong"
+    yield f"{len(rows)} operators offered, by precision; {len(taken)} taken, {len(wrong)} programs wrong"
     for (name, precision), found in sorted(taken.items()):
         accepted = [result for result in found if result.verdict == "accept"]
         bad = sum(bool(result.failures) for result in accepted)

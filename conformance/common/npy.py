@@ -77,7 +77,7 @@ def _reason(error: Exception) -> str:
 
 
 def _header(data: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
-    """Sizes, whether the first of them runs fastest, number type, and where the numbers start."""
+    """Sizes, whether the first of them runs fastest, dtype, and where the numbers start."""
     file = io.BytesIO(data)
     version = npy_format.read_magic(file)
     read = npy_format.read_array_header_1_0 if version == (1, 0) else npy_format.read_array_header_2_0

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from npu_assay.conformance.common.errors import UsageError
-from npu_assay.conformance.record.certificate import Certificate, CertificateError, Fuzz, read_certificate, verdict_text
+from npu_assay.conformance.record.certificate import Certificate, CertificateError, Fuzz, outcome_text, read_certificate
 from npu_assay.conformance.record.folder import sha256
 from npu_assay.conformance.record.levels import LEVELS, NUMBERS, TAGS
 from npu_assay.conformance.record.names import CERTIFICATE, RESULTS, Contents
@@ -57,6 +57,11 @@ class Difference:
     changes: tuple[Change, ...]
 
     @property
+    def level(self) -> str:
+        """The lower level of the two runs: what both of them judged."""
+        return _lower(self.a, self.b)
+
+    @property
     def same(self) -> bool:
         return not self.stated and not self.changes
 
@@ -65,12 +70,31 @@ class Difference:
         """The last line: the same, how many cases differ, or what else does where none of them differs."""
         if self.same:
             return "the same"
-        differing = len({change.case for change in self.changes})
-        known = len({*self.a.results, *self.b.results})
-        cases = f"{known} case" + "s" * (known != 1)
-        if not differing:
-            return f"different: {', '.join(dict.fromkeys(entry[0] for entry in self.stated))}; {differing} of {cases}"
-        return f"different: {differing} of {cases}"
+        skipped = sum(map(len, self.unselected.values()))
+        known = len({*self.a.results, *self.b.results}) - skipped
+        cases = f"{len(self.differing)} of {known} case" + "s" * (known != 1)
+        compared = f"{cases}, and {skipped} not compared" if skipped else cases
+        if self.differing:
+            return f"different: {compared}"
+        return f"different: {', '.join(dict.fromkeys(entry[0] for entry in self.stated))}; {compared}"
+
+    @property
+    def differing(self) -> frozenset[str]:
+        """The cases that differ. One that a run did not select is not compared."""
+        return frozenset(change.case for change in self.changes).difference(*self.unselected.values())
+
+    @property
+    def unselected(self) -> Mapping[str, frozenset[str]]:
+        """By the run ("a", "b"), the cases that it lacks because it is of another selection of them."""
+        if self.a.certificate.selection == self.b.certificate.selection:
+            return {}
+        pairs = {"a": (self.a, self.b), "b": (self.b, self.a)}
+        lacking = {
+            name: frozenset(other.results.keys() - run.results.keys())
+            for name, (run, other) in pairs.items()
+            if not run.certificate.selection.everything
+        }
+        return {name: cases for name, cases in lacking.items() if cases}
 
     def by_row_and_kind(self) -> Iterator[tuple[str, list[tuple[str, list[Change]]]]]:
         """The changes of each row, of each kind."""
@@ -104,6 +128,8 @@ def _summary(run: Run) -> dict[str, Any]:
     return {
         "name": run.name,
         "certified": certificate.certified,
+        "passed": certificate.passed,
+        "selection": str(certificate.selection) or None,
         "level": certificate.level,
         "counts": dict(certificate.counts),
         "made": certificate.made,
@@ -141,11 +167,15 @@ def compare(a: Run, b: Run) -> Difference:
 
     Of runs of two levels, what both of them judged.
     """
-    level = min(a.certificate.level, b.certificate.level, key=LEVELS.index)
+    level = _lower(a, b)
     changes = [change for case in sorted({*a.results, *b.results}) for change in _changes(case, a, b, level)]
     ranked = sorted(changes, key=lambda change: (change.row, KINDS.index(change.kind), change.case, change.what))
     stated = _pairs(_stated(a.certificate), _stated(b.certificate))
     return Difference(a, b, stated, _pairs(_made_with(a.certificate), _made_with(b.certificate)), tuple(ranked))
+
+
+def _lower(a: Run, b: Run) -> str:
+    return min(a.certificate.level, b.certificate.level, key=LEVELS.index)
 
 
 def _changes(case: str, a: Run, b: Run, level: str) -> Iterator[Change]:
@@ -215,7 +245,7 @@ def _stated(certificate: Certificate) -> dict[str, str]:
     waivers = {f"waiver of {w.case}": _waiver_text(w) for w in certificate.waivers}
     counts = ", ".join(f"{count} {name}" for name, count in certificate.counts.items())
     return {
-        "verdict": verdict_text(certificate.certified, certificate.counts, certificate.level),
+        "verdict": outcome_text(certificate, selection=False),
         "level": certificate.level,
         "counts": counts,
         "table": f"{certificate.table['name']}@{certificate.table['version']} {certificate.table['sha256'][:12]}",

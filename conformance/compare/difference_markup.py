@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -11,42 +10,21 @@ from jinja2 import Environment
 
 from npu_assay.conformance.common.markup import code
 from npu_assay.conformance.common.templating import html_templates
-from npu_assay.conformance.compare.difference import Change, Difference, Run
-from npu_assay.conformance.record.certificate import verdict_text
+from npu_assay.conformance.compare.difference import Difference, Run
+from npu_assay.conformance.compare.difference_groups import (
+    OUTCOMES,
+    Group,
+    by_row_and_kind,
+    cases_of,
+    outcomes,
+)
+from npu_assay.conformance.record.certificate import outcome_text
 
 CASES = 20  # of each change; JSON has them all
 GROUPS = 20  # changes of each kind
 LONGEST = 60_000  # characters of Markdown: GitHub's comments hold 65,536
 TEXT = 300  # characters of one side
 SOURCES = ("suite ", "backend ")
-
-
-@dataclass(frozen=True)
-class Group:
-    """Equal changes of one kind. before, after: the two sides, or of numbers the metric and "changes"."""
-
-    what: str
-    before: str
-    after: str
-    changes: tuple[Change, ...]
-
-    @property
-    def shown(self) -> tuple[Change, ...]:
-        return self.changes[:CASES]
-
-    @property
-    def cases(self) -> int:
-        return len({change.case for change in self.changes})
-
-
-def groups(changes: Sequence[Change]) -> tuple[Group, ...]:
-    """Changes of one kind, equal ones together, those of most cases first; numbers by their metric."""
-    found: dict[tuple[str, str, str], list[Change]] = {}
-    for change in changes:
-        sides = ("", "") if change.what else (side(change.before), side(change.after))
-        found.setdefault((change.what, *sides), []).append(change)
-    ranked = sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
-    return tuple(Group(*key, tuple(group)) for key, group in ranked)
 
 
 def side(text: str | None) -> str:
@@ -59,7 +37,14 @@ def head(run: Run) -> tuple[str, str, str, str]:
     one = run.certificate
     counts = ", ".join(f"{count} {name}" for name, count in one.counts.items())
     table = f"{one.table['name']}@{one.table['version']}"
-    return run.name, str(one.backend["spec"]), table, f"{verdict_text(one.certified, one.counts, one.level)}: {counts}"
+    return run.name, str(one.backend["spec"]), table, f"{outcome_text(one)}: {counts}"
+
+
+def happened(found: Difference) -> list[tuple[str, int, str]]:
+    """What happened, to how many cases, and what that means."""
+    rows = [(outcome, cases, OUTCOMES[outcome]) for outcome, cases in outcomes(found).items()]
+    skipped = found.unselected.items()
+    return rows + [(f"not run in {name}, a selection", len(cases), "not compared") for name, cases in skipped]
 
 
 def conclusion(found: Difference) -> str:
@@ -97,16 +82,25 @@ def _markdown(found: Difference) -> Iterator[str]:
     yield f"### {conclusion(found)[:1].upper()}{conclusion(found)[1:]}"
     yield ""
     yield from _table(("", "run", "backend", "table", "verdict"), [("a", *head(found.a)), ("b", *head(found.b))])
+    yield from _happened(found)
     yield from _table(("stated", "a", "b"), found.stated)
     yield from _table(("made with", "a", "b"), made_with(found))
     yield from (
         f"- sources of the {part}: {count} differ, first {code(first)}" for part, count, first in sources(found)
     )
-    for row, kinds in found.by_row_and_kind():
-        cases = {change.case for _, changes in kinds for change in changes}
-        yield f"\n#### {code(row)}: {len(cases)} of its cases differ\n"
+    for row, kinds in by_row_and_kind(found):
+        yield f"\n#### {code(row)}: {cases_of(kinds)} of its cases differ\n"
         for kind, changes in kinds:
-            yield from _kind(row, kind, groups(changes))
+            yield from _kind(row, kind, changes)
+
+
+def _happened(found: Difference) -> Iterator[str]:
+    """What happened to how many cases, in our own words and numbers alone."""
+    rows = happened(found)
+    if rows:
+        yield from ("| what happened | cases | |", "| --- | ---: | --- |")
+        yield from (f"| {outcome} | {cases} | {means} |" for outcome, cases, means in rows)
+        yield ""
 
 
 def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -121,9 +115,9 @@ def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str
 
 def _kind(row: str, kind: str, found: Sequence[Group]) -> Iterator[str]:
     for group in found[:GROUPS]:
-        change = code(group.what) if group.what else f"{code(group.before)} to {code(group.after)}"
+        change = code(group.what) if group.what else f"{code(side(group.before))} to {code(side(group.after))}"
         yield f"- {kind}: {change}: {group.cases}"
-        for each in group.shown:
+        for each in group.changes[:CASES]:
             values = f": {code(side(each.before))} to {code(side(each.after))}" if each.what else ""
             yield f"  - {code(each.case.removeprefix(row + '/'))}{values}"
         if len(group.changes) > CASES:
@@ -138,8 +132,10 @@ def _kind(row: str, kind: str, found: Sequence[Group]) -> Iterator[str]:
 @lru_cache(maxsize=1)
 def _templates() -> Environment:
     environment = html_templates("compare", "common")
-    functions: dict[str, Any] = {"groups": groups, "side": side, "made_with": made_with, "sources": sources}
-    environment.globals.update(functions | {"most_groups": GROUPS, "most_cases": CASES})
+    functions: dict[str, Any] = {"by_row_and_kind": by_row_and_kind, "side": side, "made_with": made_with}
+    environment.globals.update(
+        functions | {"sources": sources, "happened": happened, "most_groups": GROUPS, "most_cases": CASES}
+    )
     return environment
 
 

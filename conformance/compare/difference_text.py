@@ -5,8 +5,15 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from npu_assay.conformance.compare.difference import Change, Difference, Run
-from npu_assay.conformance.record.levels import named
+from npu_assay.conformance.compare.difference import Difference, Run
+from npu_assay.conformance.compare.difference_groups import (
+    OUTCOMES,
+    Group,
+    by_row_and_kind,
+    cases_of,
+    outcomes,
+)
+from npu_assay.conformance.record.certificate import outcome_text
 
 WIDTH = 80
 SHOWN = 3  # cases of each change, changes of each kind, and sources of each package; JSON has them all
@@ -15,16 +22,17 @@ SOURCES = ("suite ", "backend ")
 
 
 def lines(found: Difference) -> Iterator[str]:
-    """The whole text, line by line."""
+    """The whole text, line by line: what happened to how many cases first."""
     yield from _wrapped(f"a  {_head(found.a)}", 3)
     yield from _wrapped(f"b  {_head(found.b)}", 3)
+    yield from _outcomes(found)
     yield from _stated("stated", found.stated)
     yield from _stated("made with", [entry for entry in found.made_with if not entry[0].startswith(SOURCES)])
     yield from _sources(found)
-    for row, kinds in found.by_row_and_kind():
-        cases = {change.case for _, changes in kinds for change in changes}
+    for row, kinds in by_row_and_kind(found):
+        cases = cases_of(kinds)
         yield ""
-        yield from _wrapped(f"{row}: {_number(cases)} differ" + "s" * (len(cases) == 1), 2)
+        yield from _wrapped(f"{row}: {_number(cases)} differ" + "s" * (cases == 1), 2)
         for kind, changes in kinds:
             yield f"  {kind}"
             yield from _kind(row, changes)
@@ -32,12 +40,22 @@ def lines(found: Difference) -> Iterator[str]:
     yield from _wrapped(found.conclusion, 2)
 
 
+def _outcomes(found: Difference) -> Iterator[str]:
+    counts, skipped = outcomes(found), found.unselected
+    if counts or skipped:
+        yield ""
+        yield "what happened"
+    for outcome, cases in counts.items():
+        yield from _wrapped(f"  {outcome}: {_number(cases)} ({OUTCOMES[outcome]})", 4)
+    for name, names in skipped.items():
+        yield from _wrapped(f"  not run in {name}, a selection: {_number(len(names))} (not compared)", 4)
+
+
 def _head(run: Run) -> str:
     certificate = run.certificate
     counts = ", ".join(f"{count} {name}" for name, count in certificate.counts.items() if count or name == "fail")
-    verdict = named("certified" if certificate.certified else "not certified", certificate.level)
     table = f"{certificate.table['name']}@{certificate.table['version']}"
-    return f"{run.name}: {certificate.backend['name']} against {table}, {verdict}; {counts}"
+    return f"{run.name}: {certificate.backend['name']} against {table}, {outcome_text(certificate)}; {counts}"
 
 
 def _stated(title: str, entries: Sequence[tuple[str, str, str]]) -> Iterator[str]:
@@ -58,33 +76,28 @@ def _sources(found: Difference) -> Iterator[str]:
             yield from _wrapped(text, 4)
 
 
-def _kind(row: str, changes: Sequence[Change]) -> Iterator[str]:
-    """Equal changes together, those of most cases first; numbers by their metric."""
-    groups: dict[str, list[Change]] = {}
-    for change in changes:
-        groups.setdefault(change.what or f"{_side(change.before)} -> {_side(change.after)}", []).append(change)
-    ranked = sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
-    for text, group in ranked[:SHOWN] if not changes[0].what else ranked:
-        yield from _wrapped(f"    {text}: {_number({change.case for change in group})}", 6)
-        for change in group[:SHOWN]:
-            values = f": {change.before} -> {change.after}" if change.what else ""
+def _kind(row: str, found: Sequence[Group]) -> Iterator[str]:
+    """Equal changes with their first cases; the values of numbers and of texts that vary with each case."""
+    numbers = [group for group in found if group.what]
+    others = [group for group in found if not group.what]
+    for group in (*numbers, *others[:SHOWN]):
+        text = group.what or f"{_short(group.before)} -> {_short(group.after)}"
+        yield from _wrapped(f"    {text}: {_number(group.cases)}", 6)
+        for change in group.changes[:SHOWN]:
+            values = f": {_short(change.before or '')} -> {_short(change.after or '')}" if group.what else ""
             yield from _wrapped(f"      {change.case.removeprefix(row + '/')}{values}", 8)
-        if len(group) > SHOWN:
-            yield f"      ... and {len(group) - SHOWN} more"
-    if not changes[0].what and len(ranked) > SHOWN:
-        yield f"    ... and {len(ranked) - SHOWN} more changes (--json has all)"
-
-
-def _side(text: str | None) -> str:
-    return "no such case" if text is None else _short(text)
+        if len(group.changes) > SHOWN:
+            yield f"      ... and {len(group.changes) - SHOWN} more"
+    if len(others) > SHOWN:
+        yield f"    ... and {len(others) - SHOWN} more changes (--json has all)"
 
 
 def _short(text: str) -> str:
     return text if len(text) <= EXAMPLE else f"{text[:EXAMPLE]}..."
 
 
-def _number(cases: set[str]) -> str:
-    return f"{len(cases)} case" + "s" * (len(cases) != 1)
+def _number(cases: int) -> str:
+    return f"{cases} case" + "s" * (cases != 1)
 
 
 def _wrapped(text: str, indent: int) -> list[str]:

@@ -61,7 +61,7 @@ class _Side:
 
 
 def owed(held: Defined, looks: Sequence[Look]) -> Iterator[Owed]:
-    """What a constraint's atoms owe, from the cases of one row and number type. Atoms that none has are left out."""
+    """What a constraint's atoms owe, from the cases of one row and precision. Atoms that none has are left out."""
     for index, atom in enumerate(held.predicate.atoms):
         if all(look.atoms[held.code][index] is None for look in looks):
             continue

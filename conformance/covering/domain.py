@@ -2,7 +2,7 @@
 
 The domain is finite and the same everywhere: `STARTS` accepted programs of the row, those of different constraints
 first, each with one knob turned (`cases.boundaries`: a size with those that torch ties to it, an argument, a constant,
-a rank, a number type, a scale, what stands after) to every place that it has, and with the options of each other case;
+a rank, a dtype, a scale, what stands after) to every place that it has, and with the options of each other case;
 then, for each hole that is left, a second knob that moves what the hole is about, from programs that differ in the
 truths of the constraint's atoms; then steps in between towards the limit.
 """
@@ -40,7 +40,7 @@ PATTERNS = 8  # programs that a second knob is turned from, for one hole
 ASKED = 2**18  # numbers of a program that the golden is asked for
 FARTHEST = 1024  # of a size, unless a constraint's number is near, and of channels with scales
 
-TYPES = ("dtype", "_type", "_code", "_quantized")  # knobs of number types
+TYPES = ("dtype", "_type", "_code", "_quantized")  # knobs of dtypes
 NARROW = 2.0**-18  # of real numbers towards a limit: nearer than that, single precision may see them on either side
 PREFIX = "#"  # of the ids of programs that are no cases
 Turns = tuple[tuple[str, Any], ...]
@@ -61,7 +61,7 @@ class Tried:
 
 
 class Domain:
-    """The programs near those of a row in one number type. `everything`: the row's cases, without a verdict, too."""
+    """The programs near those of a row in one precision. `everything`: the row's cases, without a verdict, too."""
 
     def __init__(self, held: Sequence[Defined], looks: Sequence[Look], everything: Iterable[Case]) -> None:
         self.held, self.looks = tuple(held), tuple(looks)
@@ -263,7 +263,7 @@ def _judged(case: Case, start: Look, look: Look, turns: Turns) -> Case:
     """The program with the verdict that the constraints give it: none where two are broken, or one newly undefined.
 
     What breaks one alone is rejected for it, whether or not others are defined: they are not broken. A row in one
-    number type says nothing of programs in another that break no constraint.
+    precision says nothing of programs in another that break no constraint.
     """
     wrong = [code for code, said in look.truths.items() if said is False]
     coded = wrong == ["dtype"] and any(name.endswith("_code") for name, _ in turns)  # weights have rules of their own

@@ -14,7 +14,7 @@ from npu_assay.conformance.programs.graph import Case, Fill, Graph
 from npu_assay.conformance.table import Row, Table
 
 Place = tuple[str, str | None]
-"""A row and one of its number types; None where the row lists none."""
+"""A row and one of its precisions; None where the row lists none."""
 _NO_FILL = Fill()
 
 
@@ -105,7 +105,7 @@ def looked(case: Case, held: tuple[Defined, ...]) -> Look | None:
 
 
 def places(table: Table) -> Iterator[tuple[Row, str | None]]:
-    """Every row in each of its number types, in the table's order."""
+    """Every row in each of its precisions, in the table's order."""
     for row in table.rows:
         for precision in row.precisions or (None,):
             yield row, precision

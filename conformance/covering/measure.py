@@ -22,7 +22,7 @@ Proofs = Mapping[object, Proof]
 
 @dataclass(frozen=True)
 class RowCoverage:
-    """What the cases of a row in one number type owe. undefined: the codes that no predicate says."""
+    """What the cases of a row in one precision owe. undefined: the codes that no predicate says."""
 
     row: str
     precision: str | None
@@ -34,7 +34,7 @@ class RowCoverage:
 
     @property
     def name(self) -> str:
-        """The row, and the number type where it has several, as in case ids."""
+        """The row, and the precision where it has several, as in case ids."""
         return self.row if self.precision is None else f"{self.row}/{self.precision}"
 
     @property
@@ -49,7 +49,7 @@ class RowCoverage:
 
 
 def measure(table: Table, cases: Iterable[Case], proving: bool = False) -> list[RowCoverage]:
-    """One record for each row and number type, in the table's order, with the proofs that ship with the suite.
+    """One record for each row and precision, in the table's order, with the proofs that ship with the suite.
 
     proving: search for programs that would show the holes again, which takes seconds for each row, and prove anew.
     """

@@ -1,6 +1,6 @@
 """Whether accepted cases show limits two by two: a backend may take each of two, and not both at once.
 
-The domain of an atom, over the accepted programs of a row in one number type, are its classes: of one that compares
+The domain of an atom, over the accepted programs of a row in one precision, are its classes: of one that compares
 sizes "at the limit", "inside" and, where another atom lets it be, "outside"; of one with a list each member; of any
 other true and false. An atom of one class takes no part. Every two classes of two atoms are owed a case.
 """
@@ -33,7 +33,7 @@ class Pairing:
 
 
 def pairings(held: Sequence[Defined], looks: Sequence[Look]) -> Iterator[Pairing]:
-    """Every two classes that the accepted cases of one row and number type owe."""
+    """Every two classes that the accepted cases of one row and precision owe."""
     classed = dict[tuple[tuple[Factor, str], ...], str]()
     for look in looks:
         if look.good:

@@ -66,7 +66,7 @@ def searched(
 ) -> tuple[list[Tried], dict[str, Any]]:
     """The programs that close holes of a row's cases, and as plain data the proofs of those that are left.
 
-    looks: the cases of the row in one number type; every: those without a verdict, too.
+    looks: the cases of the row in one precision; every: those without a verdict, too.
     """
     domain = Domain(held, looks, every)
     found = filled(domain) if domain.starts else []

@@ -1,6 +1,6 @@
 """`python -m npu_assay.conformance.covering.renew TABLE...`: look for the cases and proofs of a shipped table again.
 
-Writes `cases/found/NAME.json`, which all releases of a table share: for each row in each number type, by its content,
+Writes `cases/found/NAME.json`, which all releases of a table share: for each row in each precision, by its content,
 the cases that were found and the proofs of what cannot be shown. Rows whose content is known already are left as they
 are, unless `--all` is given: what is written does not depend on that, as each row is searched by itself. Prints the
 numbers for `shipped.toml`.
@@ -29,7 +29,7 @@ WORDS = 90  # letters of a case's name that tell what was turned
 
 
 def renewed(table: Table, again: bool, only: Sequence[str] = ()) -> dict[str, Any]:
-    """What is found for every row in each number type, by content. only: names of rows, where others are left."""
+    """What is found for every row in each precision, by content. only: names of rows, where others are left."""
     known = dict(shipped())
     looked, every = _written(table, only)
     here = {content_key(each, *place) for each in releases(table) for place in places(each)}
@@ -90,7 +90,7 @@ def _word(place: object) -> str:
 
 
 def _short(case: Case) -> str:
-    """The case's name without its row and number type."""
+    """The case's name without its row and precision."""
     return "/".join(case.id.split("/")[-3:])
 
 

@@ -16,7 +16,7 @@ OPEN = "open"  # neither shown nor proved
 
 
 def counts(record: RowCoverage) -> Counts:
-    """The numbers of one row in one number type."""
+    """The numbers of one row in one precision."""
     owed, pairs = record.owed, record.pairings
     impossible, apart = (sum(proof.moved for _, proof in each) for each in (record.proofs, record.pair_proofs))
     shown = (len(owed) - len(record.holes), len(owed), len(pairs) - len(record.apart), len(pairs))
@@ -29,7 +29,7 @@ def total(records: Sequence[RowCoverage]) -> Counts:
 
 
 def page(table: Table, records: Sequence[RowCoverage], holes: bool) -> str:
-    """A line for each row and number type, what no case shows, and the numbers of the table.
+    """A line for each row and precision, what no case shows, and the numbers of the table.
 
     holes: also those of 2-way coverage, which may be many.
     """

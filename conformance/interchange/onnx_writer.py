@@ -42,12 +42,12 @@ class FormError(ValueError):
 
 
 def onnx_type(dtype: torch.dtype) -> int:
-    """A number type as ONNX numbers it. Raises FormError."""
+    """A dtype as ONNX numbers it. Raises FormError."""
     return _types(dtype)[0]
 
 
 def numpy_type(dtype: torch.dtype) -> Any:
-    """A number type as numpy calls it. Raises FormError."""
+    """A dtype as numpy calls it. Raises FormError."""
     return _types(dtype)[1]
 
 
@@ -120,7 +120,7 @@ class Site:
         return tuple(int(size) for size in self._value(name).shape)
 
     def dtype(self, name: str = "self") -> torch.dtype:
-        """The number type of an argument."""
+        """The dtype of an argument."""
         return self._value(name).dtype
 
     def _value(self, name: str) -> torch.Tensor:

@@ -28,7 +28,7 @@ class TensorFileError(ValueError):
 
 
 def tensor_bytes(tensor: Tensor, name: str, kind: str) -> bytes:
-    """A file's bytes; `kind` is one of KINDS. Raises FormError for a number type that files do not have."""
+    """A file's bytes; `kind` is one of KINDS. Raises FormError for a dtype that files do not have."""
     numpy_type(tensor.dtype)
     array: Array = tensor.detach().contiguous().numpy().reshape(tuple(tensor.shape))
     if kind == ".pb":

@@ -218,7 +218,7 @@ TYPES: Mapping[str, Any] = {str(each).removeprefix("torch."): each for each in (
 
 
 def typed(argument: Any) -> Any:
-    """torch's number type or memory format for its name (plain data has names only); everything else stays."""
+    """torch's dtype or memory format for its name (plain data has names only); everything else stays."""
     return TYPES.get(argument, argument) if isinstance(argument, str) else argument
 
 

@@ -140,7 +140,7 @@ class Case:
     id: "<row>/<constraint>/<side>/<variant>", unique within a table; with a precision, that stands after the row.
     side: "accept", "at_limit", "outside" (one step past the limit), "context" or "value".
     expect: "accept", "reject" or "unspecified"; `reason` is the constraint's code for "reject".
-    precision: the number types that the case is about, of those that its row lists; None when it lists none.
+    precision: the one that the case is about, of those that its row lists; None when it lists none.
     options: keyword arguments for the backend's partitioner. delegates: how many there are, where that is promised.
     """
 

@@ -219,6 +219,17 @@ def verdict_text(certified: bool, counts: Mapping[str, int], level: str) -> str:
     )
 
 
+def outcome_text(certificate: Certificate, selection: bool = True) -> str:
+    """What came of a run in words: the verdict on a whole one; of a selection, that it is one, and whether it passed.
+
+    A selection certifies nothing, whatever it shows; "not certified" would blame the backend. selection: name it.
+    """
+    if certificate.selection.everything:
+        return verdict_text(certificate.certified, certificate.counts, certificate.level)
+    passed = named("passed" if certificate.passed else "not passed", certificate.level)
+    return f"{passed}, a selection of the cases" + f" ({certificate.selection})" * selection
+
+
 def conclude(
     results: Sequence[CaseResult],
     expected: Sequence[Case],

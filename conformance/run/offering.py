@@ -1,4 +1,4 @@
-"""What a backend takes beyond its table: the operators and number types that it does not list, as a table of offers.
+"""What a backend takes beyond its table: the operators and precisions that it does not list, as a table of offers.
 
 A table of offers promises nothing of its rows. Their plain programs run like all others, tags are reported and cannot
 be wrong, and what the backend takes must be computed rightly: no table excuses wrong numbers.
@@ -18,11 +18,11 @@ from npu_assay.reference.operators import VIEWS
 
 SUFFIX = "_offers"
 OFFERED = ("", "int8", "int16", "integers", "fp32", "fp16")
-"""Number types; the others are about the weights of products, or quantize as one library does."""
+"""Precisions that are offered; the others are about the weights of products, or quantize as one library does."""
 
 
 def offers_text(table: Table) -> str:
-    """The table of offers beside a table, as TOML: in the number types that some row of that has.
+    """The table of offers beside a table, as TOML: in the precisions that some row of that has.
 
     Raises ValueError where nothing is left to offer.
     """

@@ -80,7 +80,7 @@ PRECISIONS = (
     *("fp32", "fp16", "static_int8", "static_int8_per_channel", "dynamic_int8", "dynamic_int4"),
     *INTEGER_PRECISIONS,
 )
-"""The number types that a row may list.
+"""The precisions that a row may list.
 
 Floats, int8 with scales in the program, int8 with scales from run time; and, for hardware that computes on integers
 alone, codes of 8 and 16 bits (weights always have 8) and plain integers and booleans.
@@ -92,8 +92,8 @@ class Row:
     """One operator of the table.
 
     `operator` is what programs call (the row's name unless the document spells it otherwise);
-    `rewritten_to` is the operator it is judged as after the vendor's passes, or None. `precisions` are the
-    number types that the operator is promised in (see PRECISIONS); empty when the vendor has only one.
+    `rewritten_to` is the operator it is judged as after the vendor's passes, or None. `precisions` are what
+    the operator is promised in (see PRECISIONS); empty when the vendor has only one.
     `source` says where the row comes from, "document" unless the vendor's document does not list the operator;
     `precision_sources` says the same of each precision. `documented_as` is the document's name of the operator where
     it is another one, and `compiled_to` what the vendor's compiler makes of the operator, both "" where unknown.
@@ -111,7 +111,7 @@ class Row:
     compiled_to: str = ""
 
     def source_of(self, precision: str) -> str:
-        """Where the promise of a number type comes from; "" asks for the row's own source."""
+        """Where the promise of a precision comes from; "" asks for the row's own source."""
         return dict(zip(self.precisions, self.precision_sources, strict=True)).get(precision, self.source)
 
     def constraint(self, code: str) -> Constraint:
@@ -387,7 +387,7 @@ def _names(names: list[Any], where: str) -> tuple[str, ...]:
 
 
 def _precisions(texts: list[Any], source: str, where: str) -> dict[str, str]:
-    """A row's number types, each once, and where each comes from: `int16 @1.5.1`, or without a source as the row."""
+    """A row's precisions, each once, and where each comes from: `int16 @1.5.1`, or without a source as the row."""
     found: dict[str, str] = {}
     for text in texts:
         check_type(text, str, f"{where}: precisions")
@@ -401,7 +401,7 @@ def _precisions(texts: list[Any], source: str, where: str) -> dict[str, str]:
 
 
 def _check_precisions(constraint: Constraint, row: Row, where: str) -> None:
-    """A rule is limited to number types that its row has."""
+    """A rule is limited to precisions that its row has."""
     for name in constraint.precisions:
         if name not in row.precisions:
             raise TableError(f"{where}: constraint {constraint.code!r} is for {name!r}, which the row does not list")

@@ -1,7 +1,7 @@
 """What a constraint of a row says: its code, the value beside it, and where it comes from.
 
 In a table a constraint is one string, `id = value for precisions @source`; the value may be missing,
-and the precisions, which limit it to some of the number types that its row lists.
+and the precisions, which limit it to some of those that its row lists.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FORM = re.compile(
 class Constraint:
     """One rule of one row. `value` is a number, a truth value, a tuple of those (or of tuples), or None.
 
-    `precisions` are the number types that it holds for; empty: for all of the row's.
+    `precisions` are those that it holds for; empty: all of the row's.
     """
 
     code: str
@@ -30,7 +30,7 @@ class Constraint:
     precisions: tuple[str, ...] = ()
 
     def holds_for(self, precision: str | None) -> bool:
-        """Whether the rule is about this number type; None asks for no one in particular."""
+        """Whether the rule is about this precision; None asks for no one in particular."""
         return precision is None or not self.precisions or precision in self.precisions
 
     def sentence(self, meanings: dict[str, str]) -> str:

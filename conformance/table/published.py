@@ -148,7 +148,7 @@ def rows_called(name: str) -> tuple[str, ...]:
 
 
 def precisions(row: str, kinds: str) -> tuple[str, ...] | None:
-    """The number types of a row, of those that the columns name and that the suite has cases in.
+    """The precisions of a row, of those that the columns name and that the suite has cases in.
 
     () for static int8 where a row says nothing of it; None where there are none. Without such columns floats come
     first, then int8; where they have nothing for a row, int8.

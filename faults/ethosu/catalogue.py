@@ -20,7 +20,7 @@ Entry = tuple[str, str, tuple[str, ...], tuple[str, ...]]
 
 
 def both(row: str) -> tuple[str, ...]:
-    """Cases of a row in one number type: those that it accepts, and those about numbers."""
+    """Cases of a row in one precision: those that it accepts, and those about numbers."""
     return f"{row}/operator/accept/", f"{row}/operator/value/"
 
 

@@ -66,7 +66,7 @@ class FormatError(ValueError):
 
 @dataclass(frozen=True)
 class Scalar:
-    """A number stored in the table itself. `type` is a key of the number types ("int32", "bool", ...)."""
+    """A number stored in the table itself. `type` is a name that flatbuffers has for it ("int32", "bool", ...)."""
 
     type: str
     default: float = 0

@@ -26,7 +26,7 @@ OWN_DOTS = 2  # namespace.operator.overload
 
 
 def _same_numbers(self: Tensor, **_: Any) -> Tensor:
-    """A copy in another dim order or number type holds the same numbers at the same indices."""
+    """A copy in another dim order or dtype holds the same numbers at the same indices."""
     return self
 
 

@@ -16,7 +16,7 @@ from npu_assay.reference.golden.bounded import Bounded, errors, operands, values
 from npu_assay.reference.operators import Operator
 
 _IGNORED = frozenset({"dtype", "memory_format", "dim_order", "non_blocking"})
-"""Arguments that choose a number type or a memory format: they change no number, which stays one of float64."""
+"""Arguments that choose a dtype or a memory format: they change no number, which stays one of float64."""
 
 
 def itself(operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Bounded, ...]:

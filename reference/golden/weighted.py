@@ -24,7 +24,7 @@ def _on_both(function: Callable[..., Tensor], x: Bounded, *rest: Any) -> Bounded
 
 
 def mean(x: Bounded, dim: Any, keepdim: bool = False, dtype: Any = None) -> Bounded:
-    """aten.mean.dim; the number type changes nothing in float64."""
+    """aten.mean.dim; the dtype changes nothing in float64."""
     return _on_both(aten("aten.mean.dim"), x, dim, keepdim)
 
 

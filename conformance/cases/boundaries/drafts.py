@@ -21,7 +21,7 @@ from npu_assay.conformance.predicates.outside import outside_features
 from npu_assay.conformance.programs.graph import Graph
 
 _KNOWN: dict[str, tuple[CaseDraft, ...]] = {}  # what was generated in this process: a run asks more than once
-TYPES = ("dtype", "is_per_channel", "is_quantized", "value")  # features of number types
+TYPES = ("dtype", "is_per_channel", "is_quantized", "value")  # features that dtypes decide
 ADVICE = "leave it out, or give the reason in 'unchecked' instead of 'holds'"
 
 
@@ -143,7 +143,7 @@ def _full(draft: CaseDraft, kept: CaseDraft, search: Search) -> Iterator[CaseDra
 
 
 def _of_types(look: Look, search: Search) -> bool:
-    """Whether the limits that a program breaks are about number types alone."""
+    """Whether the limits that a program breaks are about dtypes alone."""
     broken = (own for own, truth in zip(search.limits, look.truths, strict=True) if truth is not True)
     return all(
         feature.rpartition(".")[2] in TYPES for own in broken for a in own.predicate.atoms for feature in a.features

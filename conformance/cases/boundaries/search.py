@@ -44,7 +44,7 @@ OF_SCALES = frozenset(
 )
 """Features that knobs of scales, codes and arguments left out move."""
 OF_TYPES = frozenset({"dtype", "real"})
-"""Features of number types, without which programs keep those of the row's precision."""
+"""Features that dtypes decide, without which programs keep those of the row's precision."""
 
 
 @dataclass(frozen=True)

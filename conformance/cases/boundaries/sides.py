@@ -291,7 +291,7 @@ class Sides:
                 return
 
     def _numbers(self, atom: Atom, good: Look) -> list[int]:
-        """The knobs that move an atom and stand at a number; a number type, which moves bytes, does not."""
+        """The knobs that move an atom and stand at a number; a dtype, which moves bytes, does not."""
         moving = dict.fromkeys(number for feature in asked_of(atom, good) for number in self._moving(feature))
         return [n for n in moving if self.search.knobs[n].number or self.search.knobs[n].joint]
 

@@ -1,4 +1,4 @@
-"""Knobs of number types."""
+"""Knobs of dtypes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REALS = ("float32", "float16", "bfloat16", "float64")
 
 
 def types(graph: Graph) -> Iterator[Knob]:
-    """The number type of everything that is not a constant: of codes that of inputs and that of results also alone."""
+    """The dtype of everything that is not a constant: of codes that of inputs and that of results also alone."""
     first = next(operands(graph), None)
     if first is None or first.constant:
         return

@@ -1,4 +1,4 @@
-"""Every operator's family: one registry, whatever the number type."""
+"""Every operator's family: one registry, whatever the precision."""
 
 from __future__ import annotations
 

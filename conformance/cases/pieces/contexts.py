@@ -177,7 +177,7 @@ def twice_in_a_row(u: Call) -> Graph:
 
 
 def mixed(u: Call, precision: str) -> Iterator[CaseDraft]:
-    """Neighbors of another number type."""
+    """Neighbors of another precision."""
     x, *rest = u.values
     other = {"fp32": "float16", "fp16": "float32"}.get(precision)
     if other is not None:
@@ -209,7 +209,7 @@ def floats_around(subject: Subject, precision: str, limits: Limits) -> Iterator[
 
 
 def float_contexts(u: Call, precision: str) -> Iterator[CaseDraft]:
-    """Where a call stands: next to others, after layers of its number type and of another."""
+    """Where a call stands: next to others, after layers of its precision and of another."""
     yield placed("two_consumers", u, bare, then_two)
     yield placed("behind_linear", behind_linear(u, precision))
     yield from mixed(u, precision)

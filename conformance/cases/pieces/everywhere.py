@@ -1,4 +1,4 @@
-"""What every row is asked, by the kind of its hardware: sizes, contexts, number types, quantization, options."""
+"""What every row is asked, by the kind of its hardware: sizes, contexts, dtypes, quantization, options."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def alone(subject: Subject, precision: str, limits: Limits) -> list[CaseDraft]:
     return [draft for ask in ALONE for draft in ask(subject, precision, limits)]
 
 
-def number_types(subject: Subject, precision: str, limits: Limits) -> Iterator[CaseDraft]:
+def dtypes(subject: Subject, precision: str, limits: Limits) -> Iterator[CaseDraft]:
     """The precision's own type; float64 and bfloat16, or codes of uint8, are outside."""
     u = subject.call(precision)
     if is_static(precision):
@@ -99,7 +99,7 @@ def types(subject: Subject, precision: str, limits: Limits) -> Iterator[CaseDraf
 
 Ask = Callable[[Subject, str, Limits], Iterable[CaseDraft]]
 ALONE: tuple[Ask, ...] = (baseline, config_precisions, configs, nonempty, ranks, open_sizes)
-OF_FLOATS: tuple[Ask, ...] = (number_types, floats_around, quantized_neighbors, per_op_mode)
+OF_FLOATS: tuple[Ask, ...] = (dtypes, floats_around, quantized_neighbors, per_op_mode)
 OF_INTEGERS: tuple[Ask, ...] = (
     *(baseline, shapes, ranks, static_shapes, integers_around, additional_checks, types, numbers),
 )

@@ -1,4 +1,4 @@
-"""Layers before an operator and activations after it, of its own number type."""
+"""Layers before an operator and activations after it, of its own precision."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ INPUTS, NEIGHBOR_SCALE = 4, 0.01
 
 
 def behind_linear(u: Call, precision: str) -> Graph:
-    """Behind a linear layer of the same number type, which makes `x`; a row of one number comes from four."""
+    """Behind a linear layer of the same precision, which makes `x`; a row of one number comes from four."""
     x, inputs = u.x, 64 if precision == "dynamic_int4" else INPUTS
     return _behind(u, precision, (*x.shape[:-1], inputs), (x.shape[-1] if x.shape else 1, inputs), LINEAR)
 
 
 def behind_conv(u: Call, precision: str) -> Graph:
-    """Behind a 1x1 convolution of the same number type (weights of 8 bits), which makes the four-dimensional `x`."""
+    """Behind a 1x1 convolution of the same precision (weights of 8 bits), which makes the four-dimensional `x`."""
     x, precision = u.x, "dynamic_int8" if precision == "dynamic_int4" else precision
     shapes = (x.shape[0], INPUTS, *x.shape[2:]), (x.shape[1], INPUTS, 1, 1)
     return _behind(u, precision, *shapes, CONVOLUTION, *POINTWISE)

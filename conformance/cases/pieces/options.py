@@ -1,4 +1,4 @@
-"""XNNPACK's options, asked of tables that have them: number types, configs, one delegate for each operator."""
+"""XNNPACK's options, asked of tables that have them: precisions, configs, one delegate for each operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One call of an operator or one graph, spelled in each number type.
+"""One call of an operator or one graph, spelled in each precision.
 
 fp32 and fp16 are plain floats. In static_int8 every activation stands after a dequantize node and goes into a
 quantize node. Linear layers and convolutions also have weights: symmetric int8 codes with one scale (static_int8) or
@@ -6,7 +6,7 @@ one per output (static_int8_per_channel, dynamic_int8), or 4-bit codes with a sc
 bias is a float, as in the programs that PT2E makes.
 
 For hardware that computes on integers alone everything is written in int8, with one scale for all weights. `spelled`
-makes the other number types of it: int16 (256 times finer steps, zero points 0, weights stay int8) and weights with a
+makes the other precisions of it: int16 (256 times finer steps, zero points 0, weights stay int8) and weights with a
 scale per output (int8_per_channel, int16_per_channel). In `integers` tensors are plain numbers without scales.
 """
 
@@ -213,12 +213,12 @@ def as_integers(u: Call, dtype: str = "int32") -> Call:
 
 
 def in_int8(at: Callable[[tuple[int, ...]], Call]) -> Callable[[str, tuple[int, ...]], Call]:
-    """Calls that are written in int8, spelled in a number type."""
+    """Calls that are written in int8, spelled in a precision."""
     return lambda precision, shape: spelled(at(shape), precision)
 
 
 def or_integers(at: Callable[[tuple[int, ...]], Call], dtype: str = "int32") -> Callable[[str, tuple[int, ...]], Call]:
-    """Calls that are written in int8, spelled in a number type: for `integers`, on plain numbers of a type."""
+    """Calls that are written in int8, spelled in a precision: for `integers`, on plain numbers of a type."""
     return lambda precision, shape: (
         as_integers(at(shape), dtype) if precision == INTEGERS else spelled(at(shape), precision)
     )

@@ -33,7 +33,7 @@ NONE = Config("", ())
 
 @dataclass(frozen=True)
 class Subject:
-    """How a row is used: `at` makes a call in a number type, of a shape of `x`; `shape` is the usual one.
+    """How a row is used: `at` makes a call in a precision, of a shape of `x`; `shape` is the usual one.
 
     shapes: others to try. single: the smallest one. empty: one without elements that torch takes. open: groups of axes
     whose sizes may be open. deep: whether `at` takes any rank. elementwise: the result has the shape of `x`. reals:
@@ -59,7 +59,7 @@ class Subject:
     config: Config = NONE
 
     def call(self, precision: str, shape: Shape | None = None) -> Call:
-        """The call in a number type, of the usual shape unless told otherwise."""
+        """The call in a precision, of the usual shape unless told otherwise."""
         return self.at(precision, self.shape if shape is None else shape)
 
     def model(self, u: Call) -> Graph:

@@ -1,6 +1,6 @@
 """Batch norms after products: folded into the product's weights where it alone feeds them, and nowhere else.
 
-Every row of a convolution or a matrix product has them, in each of its number types: after codes the norm is computed
+Every row of a convolution or a matrix product has them, in each of its precisions: after codes the norm is computed
 between a dequantize and a quantize node. What is promised is the product; the norm may go anywhere.
 """
 

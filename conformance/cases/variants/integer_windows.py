@@ -72,7 +72,7 @@ class Window:
 
 
 def windows(precision: str) -> Iterator[tuple[int, Window]]:
-    """Numbered; of the other number types, which move no differently, a few."""
+    """Numbered; of the other precisions, which move no differently, a few."""
     for index in range(MANY if precision == INT8 else FEW):
         yield index, Window.number(index)
 

@@ -1,6 +1,6 @@
 """Special values that XNNPACK's kernels on x86 with AVX-512 do not compute as IEEE 754 and torch's documents say.
 
-By row and number type, the names of the cases in which the real runtime differs from the simulated device, which is
+By row and precision, the names of the cases in which the real runtime differs from the simulated device, which is
 right. NaN gives way to another operand of a maximum, and to a limit where a kernel clamps: those for sums in
 float16, and for averages, clamp to -inf. Roots begin with a processor's estimate, which is 0 or infinite at the ends;
 the logarithm of infinity, in float16, is that of the largest number, and of the largest number, in float32, infinite.

@@ -36,14 +36,14 @@ from npu_assay.reference.golden.bounded import GoldenError
 from npu_assay.reference.integer import IntegerError, codes_of
 
 COUNT = 20
-"""Programs of a row and number type at ordinary scales; at extreme ones half as many."""
+"""Programs of a row and precision at ordinary scales; at extreme ones half as many."""
 ORDINARY, EXTREME = 1.0, 12.0
 """By how many powers of two scales are drawn away from those of a case."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """The accepted cases of a row in one number type, of which programs are drawn."""
+    """The accepted cases of a row in one precision, of which programs are drawn."""
 
     backend: Backend
     table: Table

@@ -1,4 +1,4 @@
-"""Operators on two tensors, element by element: what all of them are asked in each number type."""
+"""Operators on two tensors, element by element: what all of them are asked in each precision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators on one tensor, element by element: what all of them are asked in each number type."""
+"""Operators on one tensor, element by element: what all of them are asked in each precision."""
 
 from __future__ import annotations
 

@@ -1,0 +1,143 @@
+"""A difference as readers need it: what happened to how many cases, and equal changes together.
+
+A case whose tag changed is told once: what else changed about it (its reasons, numbers, delegates and bytes) follows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from npu_assay.conformance.compare.difference import Change, Difference, Run, seen_at
+from npu_assay.conformance.record.results import NOT_PASSED, CaseResult, status_of
+from npu_assay.conformance.verify.result import OF_TAGS
+
+OUTCOMES: Mapping[str, str] = {
+    "newly failing": "passed before",
+    "newly passing": "failed before",
+    "newly accepted": "went to the device in part or not at all",
+    "no longer accepted": "went to the device",
+    "new": "there was no such case",
+    "gone": "there is no such case now",
+    "changed otherwise": "with another promise, reason, failure, number or blob",
+}
+"""What can have happened to a case, in the order of how much it matters; some of these can happen to one case."""
+FOLLOW = frozenset({"reasons", "delegates", "bytes"})
+"""Kinds of changes that say nothing more of a case whose tag changed."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Equal changes of one kind. before, after: the two sides; what: the metric or the constraint where sides vary."""
+
+    what: str
+    before: str
+    after: str
+    changes: tuple[Change, ...]
+
+    @property
+    def cases(self) -> int:
+        return len({change.case for change in self.changes})
+
+
+def outcomes(found: Difference) -> dict[str, int]:
+    """How many cases each thing happened to, of those that happened; cases that one run did not select are no case."""
+    counts = Counter(outcome for case in found.differing for outcome in _outcomes(found, case))
+    return {outcome: counts[outcome] for outcome in OUTCOMES if counts[outcome]}
+
+
+def _outcomes(found: Difference, case: str) -> list[str]:
+    before, after = _seen(found, found.a, case), _seen(found, found.b, case)
+    if before is None or after is None:
+        return ["new" if before is None else "gone"]
+    failed, fails = _failing(before), _failing(after)
+    taken, takes = before.verdict == "accept", after.verdict == "accept"
+    known = {
+        "newly failing": fails and not failed,
+        "newly passing": failed and not fails,
+        "newly accepted": takes and not taken,
+        "no longer accepted": taken and not takes,
+    }
+    return [outcome for outcome, happened in known.items() if happened] or ["changed otherwise"]
+
+
+def by_row_and_kind(found: Difference) -> Iterator[tuple[str, list[tuple[str, tuple[Group, ...]]]]]:
+    """The changes that say something of their own, of each row and kind, equal ones together."""
+    told = [_worded(found, change) for change in _telling(found)]
+    for row, of_row in groupby(told, key=lambda change: change.row):
+        yield row, [(kind, groups(list(of_kind))) for kind, of_kind in groupby(of_row, key=lambda change: change.kind)]
+
+
+def groups(changes: Sequence[Change]) -> tuple[Group, ...]:
+    """Changes of one kind, equal ones together, those of most cases first; numbers by their metric."""
+    found: dict[tuple[str, str, str], list[Change]] = {}
+    for change in changes:
+        sides = ("", "") if change.what else (_side(change.before), _side(change.after))
+        found.setdefault((change.what, *sides), []).append(change)
+    ranked = sorted(found.items(), key=lambda item: (-len({change.case for change in item[1]}), item[0]))
+    return tuple(Group(*key, tuple(group)) for key, group in ranked)
+
+
+def cases_of(kinds: Sequence[tuple[str, Sequence[Group]]]) -> int:
+    """How many cases the groups of a row are about."""
+    return len({change.case for _, found in kinds for group in found for change in group.changes})
+
+
+def _telling(found: Difference) -> Iterator[Change]:
+    """The changes but those that follow from another tag or from a selection."""
+    tags = {change.case for change in found.changes if change.kind == "tags"}
+    differing = found.differing
+    for change in found.changes:
+        if change.case in differing and not (change.case in tags and _follows(found, change)):
+            yield change
+
+
+def _follows(found: Difference, change: Change) -> bool:
+    """Whether a change says nothing more of a case whose tag changed, too."""
+    if change.kind == "numbers":
+        return "none" in (change.before, change.after)
+    if change.kind == "failures":
+        sides = (_seen(found, run, change.case) for run in (found.a, found.b))
+        return all(failure.check in OF_TAGS for result in sides if result for failure in result.failures)
+    return change.kind in FOLLOW
+
+
+def _worded(found: Difference, change: Change) -> Change:
+    """A change of tags with the constraints and whether it fails; one of the same constraints' texts by their names."""
+    before, after = _seen(found, found.a, change.case), _seen(found, found.b, change.case)
+    if before is None or after is None:
+        return change
+    if change.kind == "tags":
+        return replace(change, before=_tag(before), after=_tag(after))
+    if change.kind == "reasons" and before.reasons and _codes(before) == _codes(after):
+        return replace(change, before=_found(before), after=_found(after), what=_codes(before))
+    return change
+
+
+def _tag(result: CaseResult) -> str:
+    codes = f" ({_codes(result)})" if result.reasons else ""
+    return f"{result.verdict}{codes}{', which fails' * _failing(result)}"
+
+
+def _codes(result: CaseResult) -> str:
+    return ", ".join(dict.fromkeys(reason.code for reason in result.reasons or ()))
+
+
+def _found(result: CaseResult) -> str:
+    return "; ".join(reason.found for reason in result.reasons or ())
+
+
+def _failing(result: CaseResult) -> bool:
+    return status_of(result.expect, result.failures) in NOT_PASSED
+
+
+def _seen(found: Difference, run: Run, case: str) -> CaseResult | None:
+    """The result of a case as both levels would have recorded it."""
+    result = run.results.get(case)
+    return None if result is None else seen_at(result, found.level)
+
+
+def _side(text: str | None) -> str:
+    return "no such case" if text is None else text
