@@ -105,6 +105,7 @@ def test_multipliers_round_half_differently() -> None:
         (1.0, (HALF, 30)),
         (2.0**19, (HALF, 11)),
         (2.0**20, (HALF, 10)),
+        (2.0**28, (HALF, 2)),
         (2.0**-32, (HALF, 62)),
         (2.0**-34, (2**28, 62)),
     ],

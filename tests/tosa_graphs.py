@@ -266,6 +266,7 @@ def pools() -> dict[str, Case]:
         for args in (((-1, -2), True), ((1,),), ((3, 0),))
     ]
     found += [unary("cumsum", (2, 3, 5), dim, y=COARSE) for dim in (0, 1, 2)]
+    found.append(unary("cumsum", (3, 5, 2), 1, y=COARSE))
     made = cases(found)
     exact = [
         unary(most, image, *args)
@@ -325,6 +326,7 @@ def products() -> dict[str, Case]:
             convolution("conv_planes_one", (1, 3, 4, 6, 7), (1, 3, 2), 4, (4, 3, 1)),
             convolution("conv_planes_depthwise", (1, 3, 5, 6, 7), (1, 3, 2), 3, (2, 1, 1), groups=3),
             convolution("conv_transposed", (1, 3, 4, 5), (3, 4), 4, (2, 2), (1, 2), (), 1, True),
+            convolution("conv_transposed_once", (1, 3, 4, 5), (3, 4), 4, (2,), (1,), (), 1, True),
             convolution("conv_transposed_extra", (1, 3, 4, 5), (2, 3), 4, (2, 2), (0, 1), (), 1, True, (1, 1)),
             convolution(
                 "conv_transposed_groups",

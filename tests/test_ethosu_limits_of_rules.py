@@ -1,0 +1,83 @@
+"""Rules and lowerings of Ethos-U at limits that no case of the table reaches alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from ethosu_graphs import U85, Builder, judge
+from torch import fx
+
+from npu_assay.partitioners.ethosu.kernels import Unpredictable, codes
+from npu_assay.partitioners.ethosu.kernels.products import Product
+from npu_assay.partitioners.ethosu.kernels.rescale import of_product
+from npu_assay.partitioners.ethosu.lowering.model import ModelBuilder
+from npu_assay.partitioners.ethosu.lowering.values import Value, mapped
+from npu_assay.partitioners.ethosu.support.movement import _fits
+from npu_assay.partitioners.ethosu.support.resizing import Axis
+from npu_assay.partitioners.exir.ops import DEQUANTIZE_PER_TENSOR, QUANTIZE_PER_TENSOR
+
+CONVOLUTION = "aten.convolution.default"
+
+
+def _of_weights(b: Builder, *weights: int) -> fx.Node:
+    """One output of inputs that lie 255 codes at most from their zero point; the ratio of scales is 10,000."""
+    x = b.input(1, len(weights), 1, 1, q=(1.0, 127, -128, 127, torch.int8))
+    w = b.raw_constant(torch.tensor(weights, dtype=torch.int8).view(1, -1, 1, 1))
+    one = b.call(DEQUANTIZE_PER_TENSOR, w, 0.01, 0, -127, 127, torch.int8)
+    return b.conv(x, one, None, (1e-6, 0, -128, 127, torch.int8))
+
+
+def test_sums_of_weights_up_to_their_limit() -> None:
+    """Multipliers of that ratio take numbers below 2**16: 255 * 257 is one less. No bias adds nothing."""
+    assert judge(lambda b: _of_weights(b, 127, 127, 3), U85).of(CONVOLUTION) == []
+    assert judge(lambda b: _of_weights(b, 127, 127, 4), U85).of(CONVOLUTION) == ["rescale"]
+
+
+def test_a_result_that_is_quantized_in_several_ways() -> None:
+    def write(b: Builder) -> list[fx.Node]:
+        x = b.call("aten.abs.default", b.input(1, 8))
+        finer = (0.01, 0, -128, 127, torch.int8)
+        return [b.quantised(x), b.call(DEQUANTIZE_PER_TENSOR, b.call(QUANTIZE_PER_TENSOR, x, *finer), *finer)]
+
+    verdict = judge(write, U85)
+    assert verdict.of("aten.abs.default") == ["quantized_outputs"]
+    assert [r.found for r in verdict.partitioner.rejections] == ["quantized in several ways"]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "order", "wide", "fits"),
+    [
+        ((1, 300, 300, 3), [0, 2, 1, 3], False, True),
+        ((2, 300, 300, 3), [0, 2, 1, 3], False, False),  # images that are not kept apart: any two dimensions count
+        ((1, 2, 3, 16384), [0, 2, 1, 3], True, True),
+        ((1, 2, 3, 16385), [0, 2, 1, 3], True, False),  # a quarter of 8 bits
+        ((1, 2, 3, 65536), [0, 2, 1, 3], False, True),
+        ((1, 2, 3, 65537), [0, 2, 1, 3], False, False),
+    ],
+)
+def test_turned_images_up_to_their_limit(sizes: tuple[int, ...], order: list[int], wide: bool, fits: bool) -> None:
+    assert _fits(sizes, order, wide) is fits
+
+
+def test_a_denominator_has_15_bits() -> None:
+    """At the smallest scale, which one resize may have."""
+    assert Axis(4, 1, 2048, 32768, 0).defect(included=True) == "scale 2048/32768"
+    assert Axis(4, 1, 1, 16, 0).defect(included=True) != "scale 1/16"
+
+
+def test_what_is_made_of_a_constant_is_a_constant() -> None:
+    """In whatever layout it lies: a constant may be a weight."""
+    model, data = ModelBuilder(), np.array([[1, 2]], dtype=np.int8)
+    made = mapped(model, Value("x", (1, 2), "INT8", data=data), "y", lambda name: model.constant("y", -data, "INT8"))
+    assert made.data is not None and made.data.tolist() == [[-1, -2]]
+    value = Value("z", (1, 2), "INT8", tensors={(0, 1): model.tensor("z", (1, 2), "INT8")})
+    assert mapped(model, value, "w", lambda name: model.constant("w", data, "INT8")).data is None
+
+
+def test_sums_that_tosa_leaves_undefined_are_told_behind_offsets() -> None:
+    """2**30 and a shift of 2 take sums from -2 to 1; terms that small are exact in float64."""
+    kernel = of_product(Product(lambda raw: raw, 100, torch.tensor([1]), raw=10), [1 << 30], [2], codes("INT8"))
+    assert kernel(torch.tensor([[0]], dtype=torch.int32)).tolist() == [[127]]
+    with pytest.raises(Unpredictable, match="RESCALE accumulator is 2"):
+        kernel(torch.tensor([[1]], dtype=torch.int32))
