@@ -180,7 +180,7 @@ def _results(step: Step, known: Mapping[Ref, Tensor]) -> Mapping[Ref, Tensor]:
         raise NoProgram(f"{step.op}: transposed, found weights of other channels than the input")
     if step.op == "aten.convolution.default" and _padded(args[0].shape, args[4]) > MOST:  # kernels and devices make it
         raise NoProgram(f"{step.op}: found a padded input of more than {MOST} elements, expected fewer")
-    if step.op == "aten.convolution.default" and args[1].numel() > TERMS * args[1].shape[1 if args[6] else 0]:
+    if step.op == "aten.convolution.default" and _terms(args[1].shape, *args[6:7]) > TERMS:
         raise NoProgram(f"{step.op}: found sums of more than {TERMS} products, expected fewer")
     kwargs = {name: _handed(item, known) for name, item in step.kwargs}
     try:
@@ -197,6 +197,11 @@ def _results(step: Step, known: Mapping[Ref, Tensor]) -> Mapping[Ref, Tensor]:
     if "split" in step.op and len(listed) != step.outputs:
         raise NoProgram(f"{step.op}: found {len(listed)} results, expected {step.outputs}")
     return {Ref(step.name, index): tensor for index, tensor in enumerate(listed)}
+
+
+def _terms(weight: Sequence[int], transposed: bool = False) -> int:
+    """How many products a convolution adds for one number of its result; torch refuses weights of other ranks."""
+    return math.prod(size for axis, size in enumerate(weight) if axis != int(transposed))
 
 
 def _padded(sizes: Sequence[int], pads: Sequence[int]) -> int:
