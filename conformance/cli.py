@@ -40,7 +40,7 @@ from npu_assay.conformance.commands.shared import (
     workers_option,
 )
 from npu_assay.conformance.commands.table import table as table_group
-from npu_assay.conformance.commands.told import Commands
+from npu_assay.conformance.commands.told import FIRST, Commands, epilog
 from npu_assay.conformance.commands.verify import verify
 from npu_assay.conformance.record.levels import LEVELS, NUMBERS
 
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 INTERRUPTED = 1
 
 
-@click.group("main", cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group("main", cls=Commands, context_settings={"help_option_names": ["-h", "--help"]}, epilog=epilog(FIRST))
 @click.version_option(package_name="npu-assay", message="%(package)s %(version)s")
 def main() -> None:
     """Assay whether an NPU backend does what its operator support table says.
