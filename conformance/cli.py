@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from npu_assay.conformance.commands.attest import attest
+from npu_assay.conformance.commands.beforehand import tell_mistakes
 from npu_assay.conformance.commands.board import board
 from npu_assay.conformance.commands.completion import backends, operators
 from npu_assay.conformance.commands.diff import diff
@@ -39,7 +40,7 @@ from npu_assay.conformance.commands.shared import (
     workers_option,
 )
 from npu_assay.conformance.commands.table import table as table_group
-from npu_assay.conformance.commands.told import Commands
+from npu_assay.conformance.commands.told import FIRST, Commands, epilog
 from npu_assay.conformance.commands.verify import verify
 from npu_assay.conformance.record.levels import LEVELS, NUMBERS
 
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 INTERRUPTED = 1
 
 
-@click.group("main", cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group("main", cls=Commands, context_settings={"help_option_names": ["-h", "--help"]}, epilog=epilog(FIRST))
 @click.version_option(package_name="npu-assay", message="%(package)s %(version)s")
 def main() -> None:
     """Assay whether an NPU backend does what its operator support table says.
@@ -195,12 +196,14 @@ def certify(
     1 something fails, 2 usage or data error.
     """
     if debug:
+        tell_mistakes(backend, table, expression)
         _postpone()
         from npu_assay.conformance.commands.debugging import check_alone, debug_one
 
         others = {"--fuzz": fuzz, "--junit": junit, "--out": out, "--resume": resume or None, "--scheduler": scheduler}
         check_alone(others | {"--shard": shard, "--waivers": waivers})
         debug_one(backend, table, (expression, smoke, seed), level, ("vela",) if with_vela else ())
+    tell_mistakes(backend, table, expression, waivers)
     from npu_assay.conformance.isolation import origin
 
     origin.warm()  # before anything is loaded that the process of a backend must not have

@@ -102,6 +102,14 @@ def test_what_a_run_was_made_with_does_not_make_it_different(folders: Path) -> N
     after = replace(before, certificate=replace(before.certificate, environment=environment, made="2027-01-01"))
     found = compare(before, after)
     assert found.same and [what for what, _, _ in found.made_with] == ["made on", "torch"]
+    assert "\n\nmade with\n  made on: " in "\n".join(lines(found))
+    sources = {**before.certificate.backend["sources"], "a.py": "0" * 64}
+    after = replace(
+        before, certificate=replace(before.certificate, backend=before.certificate.backend | {"sources": sources})
+    )
+    text = "\n".join(lines(compare(before, after)))
+    assert "\n\nmade with\n  sources of the backend: 1 differs (a.py)\n" in text
+    assert "- sources of the backend: 1 differs, first `a.py`\n" in markdown(compare(before, after))
 
 
 def test_another_table_makes_it_different(folders: Path) -> None:
@@ -201,8 +209,8 @@ def test_a_newly_accepted_case_is_told_once(folders: Path) -> None:
 def test_what_does_not_follow_from_a_tag_is_told_beside_it(folders: Path) -> None:
     before = read_run(folders / "backend")
     first = before.results[NEG]
-    wrong = Failure("gate1", "out[0] = 1, expected 2")
-    partial = replace(first, verdict="partial", failures=(wrong,), metrics={**first.metrics, "max_lsb": 7})
+    wrong, tag = Failure("gate1", "out[0] = 1, expected 2"), Failure("tag", "partial, expected accept")
+    partial = replace(first, verdict="partial", failures=(tag, wrong), metrics={**first.metrics, "max_lsb": 7})
     assert kinds_of(before, with_result(before, partial)) == [
         ("tags", "accept -> partial, which fails"),
         ("failures", "none -> [gate1] out[0] = 1, expected 2"),

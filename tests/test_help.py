@@ -15,7 +15,7 @@ from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
 from npu_assay.conformance.cli import main
-from npu_assay.conformance.commands.told import COMMANDS
+from npu_assay.conformance.commands.told import COMMANDS, FIRST
 
 PAGE = Path(__file__).parent.parent / "docs" / "commands.md"
 
@@ -59,6 +59,15 @@ def test_its_examples_can_be_typed_and_are_shown(path: str) -> None:
     for line, _ in COMMANDS[path].examples:
         assert f"  {line}" in shown
         assert " ".join(parsed(line)).startswith(path)
+
+
+def test_the_first_help_says_what_to_type() -> None:
+    shown = CliRunner().invoke(main, ["--help"], terminal_width=80).output
+    assert list(problems("assay", main)) == []
+    for line, _ in FIRST.examples:
+        assert f"  {line}" in shown
+        assert line == "assay certify --help" or parsed(line)
+    assert {line.split()[1] for line, _ in FIRST.examples} >= {"certify", "new", "explain"}
 
 
 # ------------------------------------------------------------------------------------ options

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from test_xnnpack_lowering import compiled, data, node, numbers, one
 from xnnpack_graphs import Q, coded, graph, partitioned, real, step
+from xnnpack_lowered import compiled, data, node, numbers, one
 
 from npu_assay.conformance.programs.graph import ChannelsLast, Fill, Graph, Quant
 from npu_assay.partitioners.xnnpack.xnn_model import PerChannel

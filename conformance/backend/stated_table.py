@@ -1,7 +1,7 @@
 """The table that a backend's source names, without loading the backend, and so without torch.
 
-Only what the module says in plain words counts: `backend = Backend(..., table="name@1.0", ...)`, once. Else the backend
-has to be loaded.
+Only what the module says in plain words counts: `backend = Backend(..., table="name@1.0", ...)`, once, or `replace` of
+another backend with such a table. Else the backend has to be loaded.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def _assigned(tree: ast.Module, name: str) -> Iterator[ast.expr]:
 
 
 def _table(value: ast.expr) -> str | None:
-    """The `table` of a call of Backend, if it is a text."""
-    if not (isinstance(value, ast.Call) and ast.unparse(value.func) == "Backend"):
+    """The `table` of a call of Backend or of `replace`, if it is a text."""
+    if not (isinstance(value, ast.Call) and ast.unparse(value.func) in ("Backend", "replace")):
         return None
     stated = next((keyword.value for keyword in value.keywords if keyword.arg == "table"), None)
     return stated.value if isinstance(stated, ast.Constant) and isinstance(stated.value, str) else None

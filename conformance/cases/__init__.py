@@ -229,7 +229,8 @@ def _known(limits: Limits, drafts: list[CaseDraft]) -> list[CaseDraft]:
             own = ", ".join(sorted(known - {OPERATOR}))
             raise LimitError(
                 f"{limits.where}: the suite has no cases of this row for {code!r}; it has some for {own} "
-                f"(docs/constraints.md says what each of them means)"
+                f"(docs/constraints.md says what each of them means); "
+                f"one of your own needs a predicate (docs/predicates.md)"
             )
     for code in limits.unread():
         raise LimitError(f"{limits.where}: {code}: the suite makes its cases of this row without regard to the value")

@@ -25,7 +25,8 @@ SAME, DIFFERENT = 0, 1
 def diff(a: Path, b: Path, form: str | None) -> None:
     """Show what changed from A to B, two results folders or archives: tags, reasons, numbers.
 
-    Exit codes: 0 the same, 1 different, 2 one of them cannot be read.
+    It begins with how many cases newly fail, are newly accepted, came or went. A run of a selection is compared in the
+    cases that it ran. Exit codes: 0 the same, 1 different, 2 one of them cannot be read.
     """
     with usage_errors():
         from npu_assay.conformance.compare.difference import compare, read_run

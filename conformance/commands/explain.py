@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from npu_assay.conformance.commands.beforehand import tell_missing
 from npu_assay.conformance.commands.completion import backends
 from npu_assay.conformance.commands.shared import (
     cores,
@@ -76,6 +77,7 @@ def explain(
     MODEL is a file of torch.export.save (.pt2), or module:factory, a function that returns a module and its example
     inputs. Exit codes: 0 whatever is found, 1 less than --fail-under, 2 usage or data error.
     """
+    tell_missing(model, specs)
     from rich.console import Console
 
     with usage_errors():

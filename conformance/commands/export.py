@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from npu_assay.conformance.commands.beforehand import tell_mistakes
 from npu_assay.conformance.commands.completion import operators
 from npu_assay.conformance.commands.shared import backend_argument, plain, table_option, usage_errors
 
@@ -37,6 +38,7 @@ def export(backend: str, folder: Path, format_: str, expression: str | None, tab
 
     Exit codes: 0 written, 2 usage or data error, and then nothing is written.
     """
+    tell_mistakes(backend, table, expression)
     with usage_errors():
         from npu_assay.conformance.interchange.export import Request
         from npu_assay.conformance.interchange.export import export as write

@@ -8,6 +8,7 @@ import time
 
 import click
 
+from npu_assay.conformance.commands.beforehand import tell_mistakes
 from npu_assay.conformance.commands.shared import (
     Seconds,
     backend_argument,
@@ -65,6 +66,7 @@ def mutate(
 
     Exit codes: 0 all partitioner faults and 98 % of the others are noticed, 1 fewer are, 2 usage error.
     """
+    tell_mistakes(backend, table)
     from rich.console import Console
 
     with usage_errors():

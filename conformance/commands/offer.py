@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from npu_assay.conformance.commands.beforehand import tell_mistakes
 from npu_assay.conformance.commands.completion import every_operator
 from npu_assay.conformance.commands.shared import (
     MOST,
@@ -66,6 +67,7 @@ def offer(
     In the precisions of the table. Taking more than is promised is no fault; wrong numbers are one. Exit codes: 0 all
     that it takes is right, 1 something is wrong, 2 usage or data error.
     """
+    tell_mistakes(backend, table)
     from npu_assay.conformance.isolation import origin
 
     origin.warm()  # before anything is loaded that the process of a backend must not have

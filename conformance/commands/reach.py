@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from npu_assay.conformance.commands.beforehand import tell_mistakes
 from npu_assay.conformance.commands.completion import operators
 from npu_assay.conformance.commands.shared import (
     backend_argument,
@@ -65,20 +66,21 @@ def reach(
     write. Outputs are compared with those of torch, within wide bounds. Exit codes: 0 nothing is wrong, 1 an error or
     wrong numbers, 2 usage or data error.
     """
+    tell_mistakes(backend, table, expression)
     with usage_errors():
         from npu_assay.conformance.backend.loading import load_backend
         from npu_assay.conformance.common.errors import UsageError
         from npu_assay.conformance.reach.asking import ask
         from npu_assay.conformance.reach.told import as_lines, lines
-        from npu_assay.conformance.run.selection import all_cases, select
+        from npu_assay.conformance.run.selection import all_cases, none_selected, select
         from npu_assay.conformance.table import load_table
 
         if each is not None and run is None:
             raise UsageError("--each: found no --of, expected the run whose cases it chooses from")
         name = table or load_backend(backend).table
-        cases = all_cases(load_table(name))
-        if expression is not None:
-            cases = select(cases, expression)
+        cases = known = all_cases(load_table(name))
+        if expression is not None and not (cases := select(known, expression)):
+            raise none_selected(f"-k {expression!r}", known)
         if run is not None:
             failed = _failed(run, backend, name, each)
             cases = tuple(case for case in cases if case.id in failed)

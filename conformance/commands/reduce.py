@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from npu_assay.conformance.commands.beforehand import tell_missing
 from npu_assay.conformance.commands.completion import backends, every_operator
 from npu_assay.conformance.commands.shared import memory_option, plain, timeout_option, usage_errors, write_file
 
@@ -44,6 +45,7 @@ def reduce(
 
     Exit codes: 0 found, 1 no operator shows it alone, 2 usage or data error.
     """
+    tell_missing(model, (spec,))
     with usage_errors():
         from npu_assay.conformance.common.errors import UsageError
         from npu_assay.conformance.explain.confining import Request, reduced

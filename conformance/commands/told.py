@@ -105,6 +105,19 @@ COMMANDS: Mapping[str, Told] = {
 }
 
 
+FIRST = Told(
+    "Assay whether an NPU backend does what its operator support table says.",
+    (
+        ("assay list", "what is there"),
+        ("assay certify neutron", "all cases, and a certificate"),
+        ("assay new my_npu", "a backend of your own"),
+        ("assay explain net:make --backend neutron", "a model: make() in net.py"),
+        ("assay certify --help", "what a command takes"),
+    ),
+)
+"""What a new user may want first."""
+
+
 class Commands(click.Group):
     """A group whose commands are told as COMMANDS says. Raises KeyError for one that is not there."""
 

@@ -224,7 +224,8 @@ def _reasons(result: CaseResult) -> str:
     return "not given" if result.reasons is None else "; ".join(reasons) or "none"
 
 
-def _failures(result: CaseResult) -> str:
+def failures_text(result: CaseResult) -> str:
+    """The failures of a case in one line."""
     return "; ".join(f"[{failure.check}] {failure.message}" for failure in result.failures) or "none"
 
 
@@ -232,7 +233,7 @@ WORDS: Mapping[str, Callable[[CaseResult], str]] = {
     "promises": _promise,
     "tags": lambda result: result.verdict,
     "reasons": _reasons,
-    "failures": _failures,
+    "failures": failures_text,
     "delegates": lambda result: str(result.partitions),
     "bytes": lambda result: ", ".join(blob[:12] for blob in result.blobs) or "none",
 }

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from npu_assay.conformance.compare.difference import Change, Difference, Run, seen_at
+from npu_assay.conformance.compare.difference import Change, Difference, Run, failures_text, seen_at
 from npu_assay.conformance.record.results import NOT_PASSED, CaseResult, status_of
 from npu_assay.conformance.verify.result import OF_TAGS
 
@@ -111,6 +111,8 @@ def _worded(found: Difference, change: Change) -> Change:
         return change
     if change.kind == "tags":
         return replace(change, before=_tag(before), after=_tag(after))
+    if change.kind == "failures" and before.verdict != after.verdict:
+        return replace(change, before=_beyond_tags(before), after=_beyond_tags(after))
     if change.kind == "reasons" and before.reasons and _codes(before) == _codes(after):
         return replace(change, before=_found(before), after=_found(after), what=_codes(before))
     return change
@@ -119,6 +121,11 @@ def _worded(found: Difference, change: Change) -> Change:
 def _tag(result: CaseResult) -> str:
     codes = f" ({_codes(result)})" if result.reasons else ""
     return f"{result.verdict}{codes}{', which fails' * _failing(result)}"
+
+
+def _beyond_tags(result: CaseResult) -> str:
+    """The failures that a change of tags does not tell."""
+    return failures_text(replace(result, failures=tuple(each for each in result.failures if each.check not in OF_TAGS)))
 
 
 def _codes(result: CaseResult) -> str:

@@ -86,7 +86,8 @@ def _markdown(found: Difference) -> Iterator[str]:
     yield from _table(("stated", "a", "b"), found.stated)
     yield from _table(("made with", "a", "b"), made_with(found))
     yield from (
-        f"- sources of the {part}: {count} differ, first {code(first)}" for part, count, first in sources(found)
+        f"- sources of the {part}: {count} differ{'s' * (count == 1)}, first {code(first)}"
+        for part, count, first in sources(found)
     )
     for row, kinds in by_row_and_kind(found):
         yield f"\n#### {code(row)}: {cases_of(kinds)} of its cases differ\n"

@@ -27,8 +27,7 @@ def lines(found: Difference) -> Iterator[str]:
     yield from _wrapped(f"b  {_head(found.b)}", 3)
     yield from _outcomes(found)
     yield from _stated("stated", found.stated)
-    yield from _stated("made with", [entry for entry in found.made_with if not entry[0].startswith(SOURCES)])
-    yield from _sources(found)
+    yield from _made_with(found)
     for row, kinds in by_row_and_kind(found):
         cases = cases_of(kinds)
         yield ""
@@ -66,13 +65,18 @@ def _stated(title: str, entries: Sequence[tuple[str, str, str]]) -> Iterator[str
         yield from _wrapped(f"  {what}: {_short(before)} -> {_short(after)}", 4)
 
 
-def _sources(found: Difference) -> Iterator[str]:
-    """How many source files differ, and the first."""
+def _made_with(found: Difference) -> Iterator[str]:
+    """Versions and backends, and how many source files differ, with the first."""
+    others = [entry for entry in found.made_with if not entry[0].startswith(SOURCES)]
+    if found.made_with and not others:
+        yield from ("", "made with")
+    yield from _stated("made with", others)
     for prefix in SOURCES:
         names = [what.removeprefix(prefix) for what, _, _ in found.made_with if what.startswith(prefix)]
         if names:
             rest = ", ..." if len(names) > SHOWN else ""
-            text = f"  sources of the {prefix.strip()}: {len(names)} differ ({', '.join(names[:SHOWN])}{rest})"
+            differ = "differs" if len(names) == 1 else "differ"
+            text = f"  sources of the {prefix.strip()}: {len(names)} {differ} ({', '.join(names[:SHOWN])}{rest})"
             yield from _wrapped(text, 4)
 
 

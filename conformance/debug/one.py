@@ -14,7 +14,7 @@ from npu_assay.conformance.record.results import CaseResult
 from npu_assay.conformance.run.answering import answer
 from npu_assay.conformance.run.one_case import asked, judged
 from npu_assay.conformance.run.question import Answer
-from npu_assay.conformance.run.selection import SelectionError, cases_near
+from npu_assay.conformance.run.selection import SelectionError, cases_near, none_selected
 from npu_assay.conformance.table import Table, load_table
 from npu_assay.partitioners.exir import Backend
 
@@ -73,7 +73,9 @@ def _one(table: Table, selection: Selection) -> Case:
     cases = selection.of(known)
     if len(cases) == 1:
         return cases[0]
-    names = ", ".join(case.id for case in cases[:SHOWN]) if cases else f"no case, ids look like {known[0].id}"
+    if not cases:
+        raise none_selected(str(selection) or "all cases", known)
+    names = ", ".join(case.id for case in cases[:SHOWN])
     rest = ", ..." if len(cases) > SHOWN else ""
     raise SelectionError(
         f"{selection}: found {len(cases)} cases ({names}{rest}), expected one: give its whole id with -k"

@@ -14,6 +14,7 @@ import torch
 from torch.export import ExportedProgram
 
 from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.explain.named import check_file
 
 SIZES = frozenset(
     (
@@ -36,8 +37,7 @@ ALONE = ("archive_format", "archive_version", "byteorder", "version")
 def read_program(path: Path) -> ExportedProgram:
     """The program in a file of `torch.export.save`. Raises UsageError for another or an unsafe file."""
     try:
-        if not path.is_file():
-            raise UsageError(f"{path}: found no such file, expected a .pt2 file, or module:factory")
+        check_file(path)
         return torch.export.load(_harmless(path))
     except UsageError:
         raise

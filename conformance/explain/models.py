@@ -21,6 +21,7 @@ from npu_assay.conformance.explain.costs import values
 from npu_assay.conformance.explain.inputs import Given, Inputs, inputs_of, named, nested, others, random_inputs
 from npu_assay.conformance.explain.layers import Constants, constants_of
 from npu_assay.conformance.explain.lowered import operators_in
+from npu_assay.conformance.explain.named import names_file
 from npu_assay.conformance.explain.observing import decide_once
 from npu_assay.conformance.explain.origins import marked, module_of, origin_of, source_of
 from npu_assay.conformance.explain.summary import MODEL
@@ -69,7 +70,7 @@ def _all(program: ExportedProgram, given: Sequence[Given]) -> tuple[Inputs, ...]
 
 def load_model(spec: str) -> Model:
     """The model of a `.pt2` file, or of `module:factory`. Raises UsageError."""
-    if ":" not in spec or Path(spec).suffix == ".pt2":
+    if names_file(spec):
         program = read_program(Path(spec))
         return Model(Path(spec).name, program, (random_inputs(program, 0),))
     found = load_object("model", spec)

@@ -30,7 +30,7 @@ from npu_assay.conformance.isolation.imports import unchanged
 from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.record.certificate import Selection
 from npu_assay.conformance.record.results import program_sha256
-from npu_assay.conformance.run.selection import SelectionError, all_cases
+from npu_assay.conformance.run.selection import all_cases, none_selected
 from npu_assay.conformance.table import Table, read_table, table_bytes, table_path
 from npu_assay.conformance.table.preserved import check_preserved
 from npu_assay.partitioners.exir import Backend
@@ -59,9 +59,10 @@ def export(request: Request, progress: Progress = lambda *_: None) -> Manifest:
     table_file = table_bytes(name)
     table = read_table(table_file, table_path(name).name)
     check_preserved(table)
-    cases = Selection(request.expression).of(all_cases(table))
+    known = all_cases(table)
+    cases = Selection(request.expression).of(known)
     if not cases:
-        raise SelectionError(f"-k {request.expression!r}: selects none of the table's cases")
+        raise none_selected(f"-k {request.expression!r}", known)
     parent = request.folder.parent
     try:
         parent.mkdir(parents=True, exist_ok=True)

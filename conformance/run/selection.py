@@ -99,6 +99,11 @@ def select(cases: Iterable[Case], expression: str) -> tuple[Case, ...]:
     return tuple(case for case in cases if matches(case.id))
 
 
+def none_selected(asked: str, cases: Sequence[Case]) -> SelectionError:
+    """The error of a selection that matches none of a table's cases."""
+    return SelectionError(f"{asked}: matches none of {len(cases)} case ids, which look like {cases[0].id}")
+
+
 def random_program(cases: Sequence[Case], name: str) -> Case:
     """The random program of a name, drawn from a table's cases. Raises SelectionError when there is none."""
     from npu_assay.conformance.fuzz.programs import Programs

@@ -41,7 +41,7 @@ from npu_assay.conformance.report.data import Report, make_report
 from npu_assay.conformance.report.render import reports
 from npu_assay.conformance.run.execution import Job, Pool, known_cases, run_on
 from npu_assay.conformance.run.offering import offers
-from npu_assay.conformance.run.selection import SelectionError, cases_of_run
+from npu_assay.conformance.run.selection import SelectionError, cases_of_run, none_selected
 from npu_assay.conformance.table import Table, held, load_table
 from npu_assay.conformance.table.preserved import check_preserved
 from npu_assay.conformance.verify.metrics import needs_limits
@@ -213,7 +213,7 @@ def _cases(selection: Selection, table: Table) -> tuple[Case, ...]:
             f"--shard {selection.shard}: found {len(whole)} cases, expected as many shards as cases at most"
         )
     if not cases:
-        raise SelectionError(f"{selection}: matches none of {len(known)} case ids, which look like {known[0].id}")
+        raise none_selected(str(selection), known)
     return cases
 
 

@@ -200,7 +200,7 @@ def table_path(name: str) -> Path:
     shipped = FOLDER / f"{name}.toml"
     if not shipped.is_file():
         known = [found.stem for found in FOLDER.glob("*.toml")]
-        raise TableError(f"no table {name!r}{nearest(name, known)}")
+        raise TableError(f"no table {name!r}{nearest(name, known)} (or give a file, which ends with .toml)")
     return shipped
 
 

@@ -36,7 +36,9 @@ def _operators(blob: bytes) -> tuple[str, ...]:
     return tuple(operator.code for operator in _read(blob).operators)
 
 
-def _backend(family: str, target: str) -> Backend:
+def _parts(target: str) -> dict[str, Any]:
+    """What the backends of two devices have in common, each for its target."""
+
     def partitioner(**options: Any) -> EthosUPartitioner:
         return EthosUPartitioner(EthosUCompileSpec(target), **options)
 
@@ -46,18 +48,16 @@ def _backend(family: str, target: str) -> Backend:
 
         return EthosUQuantizer(EthosUCompileSpec(target)).set_global(get_symmetric_quantization_config())
 
-    return Backend(
-        name=f"ethos-{family}",
-        table=f"ethos_{family}@1.5",
-        partitioner=partitioner,
-        details=EthosUBackend,
-        runtime=EthosURuntime(),
-        quantizer=quantizer,
-        blob_checks={"vela": VELA},
-        blob_operators=_operators,
-        faults="npu_assay.faults.ethosu:catalogue",
-    )
+    return {
+        "partitioner": partitioner,
+        "details": EthosUBackend,
+        "runtime": EthosURuntime(),
+        "quantizer": quantizer,
+        "blob_checks": {"vela": VELA},
+        "blob_operators": _operators,
+        "faults": "npu_assay.faults.ethosu:catalogue",
+    }
 
 
-ethos_u55 = _backend("u55", "ethos-u55-128")
-ethos_u85 = _backend("u85", "ethos-u85-256")
+ethos_u55 = Backend(name="ethos-u55", table="ethos_u55@1.5", **_parts("ethos-u55-128"))
+ethos_u85 = Backend(name="ethos-u85", table="ethos_u85@1.5", **_parts("ethos-u85-256"))

@@ -1,0 +1,95 @@
+"""A mistake of the user is told before torch is loaded, in the words in which the run would tell it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from click.testing import CliRunner
+
+from npu_assay.conformance.cli import main
+from npu_assay.conformance.commands import beforehand
+from npu_assay.conformance.commands.beforehand import tell_mistakes
+
+WITHOUT_TORCH = """
+import sys
+class No:
+    def find_spec(self, name, path=None, target=None):
+        assert name.partition(".")[0] != "torch", "torch was loaded"
+sys.meta_path.insert(0, No())
+from npu_assay.conformance.cli import main
+main(sys.argv[1:])
+"""
+MISTAKES = [
+    (("certify", "nosuch"), "no backend 'nosuch'; known: ethos-u55"),
+    (("certify", "neutron", "-k", "zzzz"), "-k 'zzzz': matches none of "),
+    (("certify", "ethos-u85", "-k", "relu and zzzz"), "-k 'relu and zzzz': matches none of "),
+    (("certify", "xnnpack", "-k", "a(b"), "-k 'a(b': found '(', expected 'and', 'or' or the end"),
+    (("certify", "neutron", "--table", "nosuch"), "no table 'nosuch'; known: "),
+    (("certify", "neutron", "--waivers", "nosuch.toml"), "nosuch.toml: cannot read the waivers"),
+    (("certify", "neutron", "--debug", "-k", "zzzz"), "-k 'zzzz': matches none of "),
+    (("offer", "nosuch"), "no backend 'nosuch'"),
+    (("reach", "neutron", "-k", "zzzz"), "-k 'zzzz': matches none of "),
+    (("export", "neutron", "cases", "-k", "zzzz"), "-k 'zzzz': matches none of "),
+    (("mutate", "nosuch"), "no backend 'nosuch'"),
+    (("explain", "nosuch.pt2", "--backend", "neutron"), "nosuch.pt2: found no such file"),
+    (("explain", "nosuch.pt2", "--backend", "nosuch"), "no backend 'nosuch'"),
+    (("reduce", "nosuch.pt2", "--backend", "neutron", "--of", "crash"), "nosuch.pt2: found no such file"),
+]
+
+
+def alone(program: str, *arguments: str) -> tuple[subprocess.CompletedProcess[str], float]:
+    """A program in an interpreter of its own, and the processor time that it took."""
+    start = os.times()
+    done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False)
+    end = os.times()
+    return done, end.children_user + end.children_system - start.children_user - start.children_system
+
+
+@pytest.mark.parametrize(("arguments", "told"), MISTAKES, ids=[" ".join(words) for words, _ in MISTAKES])
+def test_a_mistake_is_told_without_torch(arguments: tuple[str, ...], told: str, tmp_path: Path) -> None:
+    done, seconds = alone(WITHOUT_TORCH, *arguments)
+    assert done.returncode == 2 and done.stdout == "", done.stderr
+    assert done.stderr.startswith(f"assay: {told}") and len(done.stderr.splitlines()) == 1
+    assert seconds < 1.5
+
+
+@pytest.mark.parametrize("arguments", [words for words, _ in MISTAKES if words[:2] != ("certify", "ethos-u85")])
+def test_the_command_itself_says_the_same(
+    arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """In this process, where torch is loaded, nobody looks beforehand."""
+    monkeypatch.chdir(tmp_path)
+    assert torch.__name__ in sys.modules
+    found = CliRunner().invoke(main, [*arguments])
+    assert found.exit_code == 2 and found.stderr == alone(WITHOUT_TORCH, *arguments)[0].stderr
+
+
+def test_what_is_right_is_not_held_up() -> None:
+    """Nor does the command load what judges, which the process of a backend must not have."""
+    program = """
+import sys
+from npu_assay.conformance.commands.beforehand import tell_mistakes
+tell_mistakes("neutron", None, "abs and outside")
+tell_mistakes("neutron", None, "aten.abs.default/operator/accept/baseline")
+tell_mistakes("neutron-1.4", None, "bmm")
+tell_mistakes("neutron", "neutron@1.4", "fuzz/1/2")
+tell_mistakes("fake_backend:backend", None, "zzzz")
+from npu_assay.conformance.isolation.origin import JUDGES
+print([name for name in (*JUDGES, "torch") if name in sys.modules])
+"""
+    done, seconds = alone(program)
+    assert done.stdout == "[]\n", done.stderr
+    assert seconds < 2.5  # for all of them
+
+
+def test_a_look_that_fails_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may need torch, which it does not get: then the command finds out."""
+    assert beforehand._of_fork(lambda: "told") == "told"
+    assert beforehand._of_fork(lambda: str(__import__("torch"))) == ""
+    monkeypatch.setattr(beforehand, "_of_fork", lambda found: pytest.fail("it looked"))
+    tell_mistakes("nosuch", None)
