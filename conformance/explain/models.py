@@ -23,8 +23,7 @@ from npu_assay.conformance.explain.layers import Constants, constants_of
 from npu_assay.conformance.explain.lowered import operators_in
 from npu_assay.conformance.explain.named import names_file
 from npu_assay.conformance.explain.observing import decide_once
-from npu_assay.conformance.explain.origins import marked, module_of, origin_of, source_of
-from npu_assay.conformance.explain.summary import MODEL
+from npu_assay.conformance.explain.origins import marked, origin_of, place_of
 from npu_assay.conformance.run.outline import NO_WORK
 from npu_assay.partitioners.exir.ops import target_name
 
@@ -216,9 +215,7 @@ def _wide_told(program: ExportedProgram) -> Iterator[None]:
         wide = next((node for node in operators_in(program.graph) if _is_wide(node)), None)
         if wide is None:
             raise
-        (module, kind), (source, _) = module_of(wide), source_of(wide)
-        where = f"{target_name(wide.target)} of {module or MODEL} ({kind}), {source}"
-        raise ValueError(f"quantizers take float32: found float64, {where}; {WIDE_CURE}") from error
+        raise ValueError(f"quantizers take float32: found float64, {place_of(wide)}; {WIDE_CURE}") from error
 
 
 def _is_wide(node: fx.Node) -> bool:

@@ -11,6 +11,9 @@ from pathlib import Path
 from torch import fx
 from torch.fx.traceback import NodeSource
 
+from npu_assay.conformance.explain.summary import MODEL
+from npu_assay.partitioners.exir.ops import target_name
+
 FRAME = re.compile(r'^\s*File "(?P<file>.+)", line (?P<line>\d+), in .+$')
 OWN = ("/torch/", "/torchao/", "/npu_assay/", "<eval_with_key>", "<string>")
 """Parts of the paths of files that no user wrote."""
@@ -28,6 +31,12 @@ def module_of(node: fx.Node) -> tuple[str, str]:
         if not name.startswith(WRAPPERS):
             found = (_path(str(path)), name.rpartition(".")[2])
     return found
+
+
+def place_of(node: fx.Node) -> str:
+    """The operator with its module and line, for a sentence: `aten.mul.Tensor of layers.0 (Block), model.py:12`."""
+    (module, kind), (source, _) = module_of(node), source_of(node)
+    return f"{target_name(node.target)} of {module or MODEL} ({kind}), {source}"
 
 
 def _path(path: str) -> str:

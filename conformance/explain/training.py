@@ -9,10 +9,8 @@ from torch._ops import OpOverload
 from torch.export import ExportedProgram
 
 from npu_assay.conformance.explain.lowered import operators_in
-from npu_assay.conformance.explain.origins import module_of, source_of
-from npu_assay.conformance.explain.summary import MODEL
+from npu_assay.conformance.explain.origins import place_of
 from npu_assay.partitioners.exir.compiling import bind
-from npu_assay.partitioners.exir.ops import target_name
 
 SWITCHES = ("train", "training")
 SHARES = ("p", "dropout")
@@ -35,6 +33,4 @@ def _is_trained(node: fx.Node) -> bool:
 def warnings_of(nodes: tuple[fx.Node, ...]) -> Iterator[str]:
     """A line for each."""
     for node in nodes:
-        (module, kind), (source, _) = module_of(node), source_of(node)
-        where = f"{module or MODEL} ({kind}), {source}"
-        yield f"{target_name(node.target)} of {where}, was exported in train mode: {CURE}"
+        yield f"{place_of(node)}, was exported in train mode: {CURE}"

@@ -3,8 +3,9 @@
 `torch.export.ExportedProgram.run_decompositions` does the same at a fixed cost of 130-190 ms: it lists all operators
 with an implicit decomposition, replaces their kernels and puts them back. Here the dispatcher decomposes those
 operators as it always does, and only the operators that are not to be decomposed are treated specially. Programs of
-fixed shapes that write no tensor go node by node (`recording`): most of their nodes are core ATen already and are
-copied. All others are traced as a whole (`tracing`).
+fixed shapes go node by node (`recording`): most of their nodes are core ATen already and are copied, and in-place
+operators have functional ones in their place where nobody sees the difference (`in_place`). All others are traced as a
+whole (`tracing`).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from torch.export.exported_program import _override_composite_implicit_decomp
 from torch.export.graph_signature import ExportGraphSignature
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
+from npu_assay.partitioners.exir.in_place import fresh_forms
 from npu_assay.partitioners.exir.program import EdgeProgram, renamed_call_graph
 from npu_assay.partitioners.exir.recording import Decompositions, NotFunctionalError, is_implicit, recorded
 from npu_assay.partitioners.exir.values import fake_mode_of
@@ -81,9 +83,10 @@ def with_plain_tensors(program: ExportedProgram) -> ExportedProgram:
 
 def _taken_apart(program: ExportedProgram, plan: Decompositions) -> EdgeProgram:
     mode = fake_mode_of(program.graph) or FakeTensorMode()
-    if is_fixed(program.graph):
+    forms = fresh_forms(program.graph) if is_fixed(program.graph) else None
+    if forms is not None:
         try:
-            module = recorded(program.graph_module, plan, lambda: dispatching(plan, mode))
+            module = recorded(program.graph_module, plan, lambda: dispatching(plan, mode), forms)
         except NotFunctionalError:
             pass
         else:
@@ -119,13 +122,8 @@ def is_functional(op: OpOverload) -> bool:
 
 
 def is_fixed(graph: fx.Graph) -> bool:
-    """Whether all shapes are numbers, nothing is written, and there is no control flow."""
-    return not any(
-        isinstance(n.target, HigherOrderOperator)
-        or (isinstance(n.target, OpOverload) and n.target._schema.is_mutable)
-        or _is_open(n.meta.get("val"))
-        for n in graph.nodes
-    )
+    """Whether all shapes are numbers, and there is no control flow."""
+    return not any(isinstance(n.target, HigherOrderOperator) or _is_open(n.meta.get("val")) for n in graph.nodes)
 
 
 def _is_open(value: object) -> bool:

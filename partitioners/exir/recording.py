@@ -177,22 +177,26 @@ def is_implicit(op: Any) -> bool:
 
 
 def recorded(
-    source: fx.GraphModule, plan: Decompositions, dispatching: Callable[[], AbstractContextManager[None]]
+    source: fx.GraphModule,
+    plan: Decompositions,
+    dispatching: Callable[[], AbstractContextManager[None]],
+    forms: Mapping[fx.Node, OpOverload | None],
 ) -> fx.GraphModule:
     """The decomposed graph; decompositions run in the state that `dispatching` makes.
 
-    Raises NotFunctionalError when that needs more than one node at a time.
+    forms: what takes the place of operators that write, see `in_place`. Raises NotFunctionalError when that needs
+    more than one node at a time.
     """
     graph = fx.Graph()
     recorder = Recorder(graph, plan)
     calls = [n.target for n in source.graph.nodes if isinstance(n.target, OpOverload)]
-    with dispatching() if any(map(plan.rule, calls)) else nullcontext():
-        _write(recorder, source.graph)
+    with dispatching() if forms or any(map(plan.rule, calls)) else nullcontext():
+        _write(recorder, source.graph, forms)
     graph.eliminate_dead_code()
     return _LazyGraphModule(copy_attributes(source), graph)
 
 
-def _write(recorder: Recorder, source: fx.Graph) -> None:
+def _write(recorder: Recorder, source: fx.Graph, forms: Mapping[fx.Node, OpOverload | None]) -> None:
     twins: dict[fx.Node, Any] = {}
     for node in source.nodes:
         if node.op == "output":
@@ -203,16 +207,18 @@ def _write(recorder: Recorder, source: fx.Graph) -> None:
             twins[node] = twins[node.args[0]][node.args[1]]
         elif not isinstance(node.target, OpOverload):
             twins[node] = copy_node(recorder.graph, node, twins)
+        elif node in forms and forms[node] is None:
+            twins[node] = twins[node.args[0]]
         elif node.target._schema.name not in DROPPED:
-            twins[node] = _written(recorder, node, twins)
+            twins[node] = _written(recorder, node, twins, forms.get(node))
 
 
-def _written(recorder: Recorder, node: fx.Node, twins: Mapping[fx.Node, Any]) -> Any:
-    """The node or nodes of the new graph that replace an operator."""
-    op: Any = node.target
+def _written(recorder: Recorder, node: fx.Node, twins: Mapping[fx.Node, Any], form: OpOverload | None) -> Any:
+    """The node or nodes of the new graph that replace an operator, or the `form` that takes its place."""
+    op: Any = form or node.target
     recorder.plan.begin(node)
     inputs = {n: twins[n] for n in node.all_input_nodes}
-    if recorder.plan.rule(op) is None and all(same_value(twin, n) for n, twin in inputs.items()):
+    if form is None and recorder.plan.rule(op) is None and all(same_value(twin, n) for n, twin in inputs.items()):
         recorder.source = node
         args, kwargs = arguments(node, twins.__getitem__)
         return recorder.create(op, args, kwargs, node.meta["val"])
@@ -224,6 +230,8 @@ def _written(recorder: Recorder, node: fx.Node, twins: Mapping[fx.Node, Any]) ->
     views = torch._C.DispatchKeySet(torch._C.DispatchKey.ADInplaceOrView)
     with enable_python_dispatcher(), torch._C._ExcludeDispatchKeyGuard(views), recorder:
         result = op(*args, **kwargs)
+    if form is not None and not _same_tensor(result, node.meta["val"]):
+        raise NotFunctionalError(op)
     return tree_map_only(torch.Tensor, recorder.twin, list(result) if isinstance(result, (list, tuple)) else result)
 
 

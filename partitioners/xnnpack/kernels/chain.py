@@ -97,6 +97,8 @@ def products(left: Tensor, right: Tensor) -> Tensor | None:
 
 
 def _blocks(rows: Tensor, matrix: Tensor) -> Tensor | None:
+    if len(matrix) <= _TERMS:
+        return _shown(rows, matrix)
     total = _shown(rows[:, :_TERMS].contiguous(), matrix[:_TERMS])
     for first in range(_TERMS, len(matrix), _TERMS):
         if total is None:
