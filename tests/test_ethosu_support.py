@@ -24,9 +24,15 @@ ANYWHERE = {rule.code for rule in (*EVERY_NODE, *AROUND)} | {"not_alone", "uint8
 ONLY_U55 = {
     "kernel_depth", "kernel_height", "kernel_area", "max_size", "stride_or_whole", "stride_or_window", "stride",
     "transposed_stride", "no_wide_transposed", "batch", "padded_kernel", "weight_sum", "reduced_size", "summed_size",
-    "max_channels", "max_input_rank", "dilated_size", "divided_window", "windows", "transposition", "resize_scale",
+    "max_input_rank", "dilated_size", "divided_window", "windows", "transposition", "resize_scale",
 }  # fmt: skip
-ONLY_U55_OF = {("aten.flip.default", "dims"), ("aten.argmax.default", "max_elements")}
+ONLY_U55_OF = {
+    ("aten.flip.default", "dims"),
+    ("aten.argmax.default", "max_elements"),
+    ("aten.argmax.default", "max_channels"),
+}
+CHANNELS_OF_U55 = ("aten.argmax.default", "aten.linear.default")
+"""Rows of Ethos-U55 with `max_channels`: others have `max_size`."""
 POOLS = ("aten.max_pool2d.default", "aten.max_pool2d_with_indices.default")
 LOGICAL = {f"aten.logical_{name}.default" for name in ("and", "not", "or", "xor")}
 COMPARISONS = {f"aten.{name}.{kind}" for name in ("eq", "ge", "gt", "le", "lt") for kind in ("Tensor", "Scalar")}
@@ -48,6 +54,8 @@ def implemented(table: Table, row: Row) -> set[str]:
     own = OPERATORS[row.operator]
     codes |= {"rescale"} if own.scalings else set()
     codes |= {"not_alone"} if own.vanishes else set()
+    if table is U55 and row.operator not in CHANNELS_OF_U55:
+        codes -= {"max_channels"}
     if table is U85:
         codes -= ONLY_U55 | {code for op, code in ONLY_U55_OF if op == row.operator}
         codes -= {"code_dtype"} if row.operator not in U85_TYPES else set()

@@ -325,7 +325,7 @@ def test_runs_of_two_levels_are_compared_in_what_both_judge(folders: Mapping[str
     assert done.exit_code == 1 and not found["same"]
     assert certify("refuses", TAGS, tmp_path / "out").exit_code == 1
     text = call("diff", str(tmp_path / "out"), str(folders[NUMBERS])).output
-    assert "not certified (tags)" in text and "level: tags -> numbers" in text and "reject -> accept" in text
+    assert "not certified (tags)" in text and "level: tags -> numbers" in text and "newly accepted" in text
     assert not {"  numbers", "  bytes"} & {*text.splitlines()}
 
 

@@ -1,6 +1,6 @@
 """Quantize and dequantize per tensor as torch computes them, operator by operator, without its way to them.
 
-torch's own are functions of Python behind its dispatcher, which check every argument: several times the cost of the
+torch's own are functions of Python after its dispatcher, which check every argument: several times the cost of the
 arithmetic on a small tensor. These write to tensors that they made themselves, and leave what is unusual to torch's.
 """
 

@@ -37,7 +37,7 @@ class AtOnce:
 
 
 def together(model: XModel, calls: Sequence[Call]) -> tuple[Call, ...]:
-    """The calls of the nodes, reordered so that functions which do not wait for each other are one call.
+    """The calls of the nodes, reordered so that functions of which none needs another's result are one call.
 
     A function waits until no other operator can run; the same functions that then wait with it run with it.
     """

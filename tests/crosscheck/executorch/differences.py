@@ -105,12 +105,12 @@ REFUSED: tuple[Difference, ...] = (
     ),
     Difference(
         "open_sizes",
-        "A convolution over one dimension is reshaped to two in the delegate, which can keep one open size only.",
+        "A convolution over one dimension is reshaped to two in the delegate, which can keep one dynamic size only.",
         "aten.conv1d.default/fp32/open_sizes/outside/open_axis_0_and_2",
     ),
     Difference(
         "cycle",
-        "1.5.1 can tag delegates that wait for each other, or for an operator that waits for them; its lowering fails.",
+        "1.5.1 can tag delegates that form a cycle, alone or with an operator between them; its lowering fails.",
         407,
     ),
     Difference(

@@ -283,7 +283,7 @@ LISTED: tuple[Difference, ...] = (
     ),
     Difference(
         "alpha",
-        "Its quantizer makes a product of alpha; behind it, 1.5.1 leaves alpha out without a word.",
+        "Its quantizer makes a product of alpha; after it, 1.5.1 leaves alpha out without a word.",
         "alpha 2",
         named(ADD, "aten.sub.Tensor"),
     ),
@@ -356,7 +356,7 @@ LISTED: tuple[Difference, ...] = (
     ),
     Difference(
         "transposition",
-        "1.5.1 takes long transpositions apart by asking Vela; here they are refused.",
+        "1.5.1 splits long transpositions by asking Vela; here they are refused.",
         "a long transposition",
     ),
     Difference(
@@ -418,7 +418,7 @@ LISTED: tuple[Difference, ...] = (
     ),
     Difference(
         "real_output",
-        "1.5.1 sweeps the border once; what falls out late leaves real numbers behind, which do not compile.",
+        "1.5.1 sweeps the border once; what falls out late leaves real numbers there, which do not compile.",
         33,
     ),
     Difference(

@@ -76,7 +76,7 @@ DIFFERENT: dict[tuple[str, str], tuple[Verdicts, str]] = {
             "conv_transpose2d_grouped",
             (U55, U85),
             (ALL, ALL, FAILS, FAILS),
-            "1.5.1 has a scale for each channel of one group, which does not fit the bias; here they share one",
+            "1.5.1 has per-channel scales within one group, which does not fit the bias; here they share one",
         ),
         (
             "addmm",
@@ -88,7 +88,7 @@ DIFFERENT: dict[tuple[str, str], tuple[Verdicts, str]] = {
             "baddbmm",
             (U55, U85),
             (ALL, ALL, NONE, NONE),
-            "1.5.1 does not decompose it in front of its observers; here it is a product and a sum",
+            "1.5.1 does not decompose it before its observers; here it is a product and a sum",
         ),
         ("select_scatter", (U55,), (ALL, ALL, SOME, SOME), "1.5.1 makes it a choice by a mask, which the U55 lacks"),
         ("where_scalar", (U85,), (ALL, ALL, SOME, SOME), "1.5.1 leaves the number in `where` as it is"),
