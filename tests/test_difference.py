@@ -105,7 +105,7 @@ def test_what_a_run_was_made_with_does_not_make_it_different(folders: Path) -> N
     assert "\n\nmade with\n  made on: " in "\n".join(lines(found))
     sources = {**before.certificate.backend["sources"], "a.py": "0" * 64}
     after = replace(
-        before, certificate=replace(before.certificate, backend=before.certificate.backend | {"sources": sources})
+        before, certificate=replace(before.certificate, backend={**before.certificate.backend, "sources": sources})
     )
     text = "\n".join(lines(compare(before, after)))
     assert "\n\nmade with\n  sources of the backend: 1 differs (a.py)\n" in text

@@ -38,7 +38,7 @@ def _pool(code: str) -> TModel:
     x = b.input(np.zeros((2, 5, 7, 3)), "INT8")
     zeros = [b.constant([0], "INT8")] * 2 if code == "AVG_POOL2D" else []
     kept = {"acc_type": "INT32"} if code == "AVG_POOL2D" else {}
-    window = {"kernel": (3, 2), "stride": (2, 1), "pad": (1, 1, 0, 1), **kept}
+    window: dict[str, Any] = {"kernel": (3, 2), "stride": (2, 1), "pad": (1, 1, 0, 1), **kept}
     return b.program(b.apply(code, x, *zeros, **window)).model
 
 

@@ -215,7 +215,7 @@ def weight_sums(precision: str, limits: Limits) -> Iterator[CaseDraft]:
     full = spelled(_integer_linear((1, most // 127), 1), precision)
     yield limit("weight_sum", f"{most // 127}_weights_of_127", full.with_value("w", fill=Fill("max")))
     pairs = most // 255
-    past = [("of_minus_128", most // 128 + 1, (-128,))]
+    past: list[tuple[str, int, tuple[int, ...]]] = [("of_minus_128", most // 128 + 1, (-128,))]
     if pairs * 255 + 128 > most:  # the last of an odd number is a -128: 1 past the limit of 127 * 65536
         past.append(("of_minus_128_and_127", 2 * pairs + 1, (-128, 127)))
     for name, count, codes in past:
