@@ -48,7 +48,7 @@ ROWS: Mapping[str, Row] = {
             limits.kernel_height,
             limits.kernel_area,
             limits.image_size,
-            limits.channels,
+            limits.image_channels,
             *_CONSTANTS,
             code_dtype(torch.int8, torch.int16),
         ),
@@ -62,7 +62,7 @@ ROWS: Mapping[str, Row] = {
     ),
     "aten.linear.default": Row(
         first=(matrix_of_weights,),
-        rules=(limits.inputs, *_CONSTANTS),
+        rules=(limits.max_channels, *_CONSTANTS),
         scalings=weighted,
         lower=lowering.linear,
         annotation=Annotation.PRODUCT,

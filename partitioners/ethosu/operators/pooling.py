@@ -12,7 +12,7 @@ from npu_assay.partitioners.ethosu.operators.row import Annotation, Kept, Row, p
 from npu_assay.partitioners.ethosu.rewriting import images
 from npu_assay.partitioners.ethosu.support import pooling as limits
 from npu_assay.partitioners.ethosu.support import resizing
-from npu_assay.partitioners.ethosu.support.products import channels, image_size
+from npu_assay.partitioners.ethosu.support.products import image_channels, image_size
 
 POOL = Annotation.POOL
 _IMAGE = rank_is(3, 4)
@@ -23,7 +23,7 @@ _MAX_POOL = (
     limits.kernel_height,
     limits.kernel_area,
     image_size,
-    channels,
+    image_channels,
     limits.dilated_size,
     limits.stride_or_window,
     limits.pooled_dtype,
@@ -42,7 +42,7 @@ ROWS: Mapping[str, Row] = {
         limits.kernel_height,
         limits.kernel_area,
         image_size,
-        channels,
+        image_channels,
         limits.stride,
         limits.single_image,
         annotation=POOL,
@@ -55,7 +55,7 @@ ROWS: Mapping[str, Row] = {
         limits.adaptive_height,
         limits.adaptive_area,
         image_size,
-        channels,
+        image_channels,
         limits.single_image,
         annotation=None,
     ),

@@ -18,11 +18,11 @@ from npu_assay.partitioners.ethosu.support.common import (
 from npu_assay.partitioners.ethosu.support.quantisation import operand_params
 from npu_assay.partitioners.ethosu.support.rule import Context, Rule
 from npu_assay.partitioners.exir.nodes import argument, operand, rank, shape, size_text
-from npu_assay.partitioners.exir.ops import DEQUANTIZE_PER_CHANNEL
+from npu_assay.partitioners.exir.ops import DEQUANTIZE_PER_CHANNEL, target_name
 from npu_assay.partitioners.exir.qdq import input_qparams, is_dequantize, qparams
 from npu_assay.partitioners.exir.rules import rule
 
-CONVOLUTION = "aten.convolution.default"
+CONVOLUTION, LINEAR = "aten.convolution.default", "aten.linear.default"
 MAX_KERNEL_HEIGHT = 64
 MAX_KERNEL_AREA = 4096
 MAX_WEIGHT_SUM = 127 * 65536
@@ -253,20 +253,11 @@ def transposed_groups(node: fx.Node, context: Context) -> str | None:
     return f"{groups(node)} groups" if is_transposed(node) and per_channel and groups(node) != 1 else None
 
 
-def on_u55(rule: Rule) -> Rule:
-    """The rule where the limits of Ethos-U55 and Ethos-U65 hold."""
+def on_u55(rule: Rule, holds: bool = True) -> Rule:
+    """The rule where the limits of Ethos-U55 and Ethos-U65 hold; holds: or where they do not."""
 
     def check(node: fx.Node, context: Context) -> str | None:
-        return rule.check(node, context) if context.is_u55 else None
-
-    return Rule(rule.code, rule.sentence, check)
-
-
-def on_u85(rule: Rule) -> Rule:
-    """The rule where the limits of Ethos-U55 and Ethos-U65 do not hold."""
-
-    def check(node: fx.Node, context: Context) -> str | None:
-        return None if context.is_u55 else rule.check(node, context)
+        return rule.check(node, context) if context.is_u55 is holds else None
 
     return Rule(rule.code, rule.sentence, check)
 
@@ -286,20 +277,15 @@ def image_size(node: fx.Node, context: Context) -> str | None:
 
 
 @rule("max_channels", MAX_SIZE)
-def inputs(node: fx.Node, context: Context) -> str | None:
+def max_channels(node: fx.Node, context: Context) -> str | None:
     """the channel count must be at most {value}"""
-    found = shape(operand(node))[-1]
+    # Of a linear layer, its inputs; pools may have no batch.
+    axis = {CONVOLUTION: 1, LINEAR: -1}.get(target_name(node.target), -3)
+    found = shape(operand(node))[axis]
     return None if found <= MAX_SIZE else f"{found}"
 
 
-@on_u85
-@rule("max_channels", MAX_SIZE)
-def channels(node: fx.Node, context: Context) -> str | None:
-    """the channel count must be at most {value}"""
-    # Of Ethos-U55, max_size has the same limit.
-    sizes = shape(operand(node))
-    found = sizes[1] if is_named(node, CONVOLUTION) else sizes[-3]
-    return None if found <= MAX_SIZE else f"{found}"
+image_channels = on_u55(max_channels, holds=False)  # for Ethos-U55, image_size has the same limit
 
 
 @on_u55
