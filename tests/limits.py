@@ -11,10 +11,16 @@ from npu_assay.partitioners.exir.flatbuffer import FormatError
 
 
 def taken_from(
-    least: float, module: Any, limit: str, monkeypatch: pytest.MonkeyPatch, load: Callable[[], object], what: str
+    least: float,
+    module: Any,
+    limit: str,
+    monkeypatch: pytest.MonkeyPatch,
+    load: Callable[[], object],
+    what: str,
+    error: type[FormatError] = FormatError,
 ) -> None:
     monkeypatch.setattr(module, limit, least)
     load()
     monkeypatch.setattr(module, limit, least - 1)
-    with pytest.raises(FormatError, match=what):
+    with pytest.raises(error, match=what):
         load()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
+from limits import taken_from
 from tosa_building import Building
 
 from npu_assay.partitioners.common.machine import DeviceError
@@ -90,24 +92,20 @@ A depthwise convolution has more in its padded image, as wide as its results, th
 """
 
 
-@pytest.mark.parametrize("name", WORK)
-def test_work(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    model, least = WORK[name]
-    monkeypatch.setattr(runtime, "WORK_LIMIT", least)
-    load_model(model)
-    monkeypatch.setattr(runtime, "WORK_LIMIT", least - 1)
-    with pytest.raises(DeviceError, match=f"multiplications of all operators is {least}, expected at most {least - 1}"):
-        load_model(model)
+LIMITS: dict[str, tuple[TModel, int, ModuleType, str, str]] = {
+    **{
+        f"work of {name}": (*found, runtime, "WORK_LIMIT", "multiplications of all operators")
+        for name, found in WORK.items()
+    },
+    **{name: (*found, site, "ELEMENT_LIMIT", "elements to gather") for name, found in GATHERED.items()},
+}
 
 
-@pytest.mark.parametrize("name", GATHERED)
-def test_gathered(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    model, least = GATHERED[name]
-    monkeypatch.setattr(site, "ELEMENT_LIMIT", least)
-    load_model(model)
-    monkeypatch.setattr(site, "ELEMENT_LIMIT", least - 1)
-    with pytest.raises(DeviceError, match=f"elements to gather is {least}, expected at most {least - 1}"):
-        load_model(model)
+@pytest.mark.parametrize("name", LIMITS)
+def test_limit(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, least, module, limit, what = LIMITS[name]
+    message = f"{what} is {least}, expected at most {least - 1}"
+    taken_from(least, module, limit, monkeypatch, lambda: load_model(model), message, DeviceError)
 
 
 def test_every_operator_with_work_is_asked() -> None:
