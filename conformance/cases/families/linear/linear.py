@@ -220,9 +220,7 @@ def weight_sums(precision: str, limits: Limits) -> Iterator[CaseDraft]:
         past.append(("of_minus_128_and_127", 2 * pairs + 1, (-128, 127)))
     for name, count, codes in past:
         u = spelled(_integer_linear((1, count), 1), precision)
-        w = next(v for v in u.values if v.name == "w")
-        assert w.quant is not None
-        u = u.with_value("w", quant=replace(w.quant, qmin=-128), fill=Fill("list", values=codes))
+        u = u.with_value("w", quant=replace(u.quant("w"), qmin=-128), fill=Fill("list", values=codes))
         yield outside("weight_sum", f"{count}_weights_{name}", u)
 
 
