@@ -13,7 +13,7 @@ from test_package import NEG, run
 
 from npu_assay.conformance.cli import main
 from npu_assay.conformance.compare.difference import KINDS, Run, compare, read_run
-from npu_assay.conformance.compare.difference_groups import by_row_and_kind, outcomes
+from npu_assay.conformance.compare.difference_groups import groups_by_row, outcomes
 from npu_assay.conformance.compare.difference_markup import html, markdown
 from npu_assay.conformance.compare.difference_text import WIDTH, lines
 from npu_assay.conformance.record.certificate import Fuzz, Selection, certificate_text, outcome_text, read_certificate
@@ -174,7 +174,7 @@ def test_control_characters_of_a_record_reach_no_terminal(folders: Path) -> None
 
 def kinds_of(a: Run, b: Run) -> list[tuple[str, str]]:
     """The kinds and texts of what is told of the rows that differ."""
-    shown = by_row_and_kind(compare(a, b))
+    shown = groups_by_row(compare(a, b))
     return [
         (kind, group.what or f"{group.before} -> {group.after}")
         for _, kinds in shown
@@ -264,7 +264,7 @@ def test_cases_that_a_selection_leaves_out_are_not_gone(folders: Path) -> None:
     rest = len(whole.results) - len(part.results)
     for one, other, name in ((whole, part, "b"), (part, whole, "a")):
         found = compare(one, other)
-        assert outcomes(found) == {} and list(by_row_and_kind(found)) == [] and not found.same
+        assert outcomes(found) == {} and list(groups_by_row(found)) == [] and not found.same
         assert f"  not run in {name}, a selection: {rest} cases (not compared)" in list(lines(found))
         assert f"| not run in {name}, a selection | {rest} | not compared |" in markdown(found)
         assert found.conclusion.endswith(f"; 0 of {len(part.results)} cases, and {rest} not compared")

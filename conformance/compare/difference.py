@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.common.escaped import counted
 from npu_assay.conformance.record.certificate import Certificate, CertificateError, Fuzz, outcome_text, read_certificate
 from npu_assay.conformance.record.folder import sha256
 from npu_assay.conformance.record.levels import LEVELS, NUMBERS, TAGS
@@ -72,7 +73,7 @@ class Difference:
             return "the same"
         skipped = sum(map(len, self.unselected.values()))
         known = len({*self.a.results, *self.b.results}) - skipped
-        cases = f"{len(self.differing)} of {known} case" + "s" * (known != 1)
+        cases = f"{len(self.differing)} of {counted(known, 'case')}"
         compared = f"{cases}, and {skipped} not compared" if skipped else cases
         if self.differing:
             return f"different: {compared}"
@@ -96,15 +97,10 @@ class Difference:
         }
         return {name: cases for name, cases in lacking.items() if cases}
 
-    def by_row_and_kind(self) -> Iterator[tuple[str, list[tuple[str, list[Change]]]]]:
-        """The changes of each row, of each kind."""
-        for row, of_row in groupby(self.changes, key=lambda change: change.row):
-            yield row, [(kind, list(of_kind)) for kind, of_kind in groupby(of_row, key=lambda change: change.kind)]
-
     def as_json(self) -> dict[str, Any]:
         """All of it as plain data; what a certificate states that is long is left to the certificates."""
         rows: dict[str, dict[str, list[dict[str, Any]]]] = {}
-        for row, kinds in self.by_row_and_kind():
+        for row, kinds in by_row_and_kind(self.changes):
             rows[row] = {kind: [_plain(change) for change in changes] for kind, changes in kinds}
         return {
             "same": self.same,
@@ -114,6 +110,12 @@ class Difference:
             "made_with": [dict(zip(("what", "a", "b"), entry, strict=True)) for entry in self.made_with],
             "rows": rows,
         }
+
+
+def by_row_and_kind(changes: Iterable[Change]) -> Iterator[tuple[str, list[tuple[str, list[Change]]]]]:
+    """The changes, in their order by row and kind, of each row, of each kind."""
+    for row, of_row in groupby(changes, key=lambda change: change.row):
+        yield row, [(kind, list(of_kind)) for kind, of_kind in groupby(of_row, key=lambda change: change.kind)]
 
 
 def _plain(change: Change) -> dict[str, Any]:

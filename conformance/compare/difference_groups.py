@@ -8,9 +8,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 
-from npu_assay.conformance.compare.difference import Change, Difference, Run, failures_text, seen_at
+from npu_assay.conformance.compare.difference import (
+    Change,
+    Difference,
+    Run,
+    by_row_and_kind,
+    failures_text,
+    seen_at,
+)
 from npu_assay.conformance.record.results import NOT_PASSED, CaseResult, status_of
 from npu_assay.conformance.verify.result import OF_TAGS
 
@@ -24,6 +30,7 @@ OUTCOMES: Mapping[str, str] = {
     "changed otherwise": "with another promise, reason, failure, number or blob",
 }
 """What can have happened to a case, in the order of how much it matters; some of these can happen to one case."""
+SOURCES = ("suite ", "backend ")
 FOLLOW = frozenset({"reasons", "delegates", "bytes"})
 """Kinds of changes that say nothing more of a case whose tag changed."""
 
@@ -63,18 +70,39 @@ def _outcomes(found: Difference, case: str) -> list[str]:
     return [outcome for outcome, happened in known.items() if happened] or ["changed otherwise"]
 
 
-def by_row_and_kind(found: Difference) -> Iterator[tuple[str, list[tuple[str, tuple[Group, ...]]]]]:
+def happened(found: Difference) -> list[tuple[str, int, str]]:
+    """What happened, to how many cases, and what that means."""
+    rows = [(outcome, cases, OUTCOMES[outcome]) for outcome, cases in outcomes(found).items()]
+    skipped = found.unselected.items()
+    return rows + [(f"not run in {name}, a selection", len(cases), "not compared") for name, cases in skipped]
+
+
+def sources(found: Difference) -> list[tuple[str, list[str]]]:
+    """The source files that differ, of the suite and of the backend, where there are some."""
+    names = {
+        prefix.strip(): [what.removeprefix(prefix) for what, _, _ in found.made_with if what.startswith(prefix)]
+        for prefix in SOURCES
+    }
+    return [(part, of) for part, of in names.items() if of]
+
+
+def made_with(found: Difference) -> list[tuple[str, str, str]]:
+    """What the runs were made with, apart from source files."""
+    return [entry for entry in found.made_with if not entry[0].startswith(SOURCES)]
+
+
+def groups_by_row(found: Difference) -> Iterator[tuple[str, list[tuple[str, tuple[Group, ...]]]]]:
     """The changes that say something of their own, of each row and kind, equal ones together."""
-    told = [_worded(found, change) for change in _telling(found)]
-    for row, of_row in groupby(told, key=lambda change: change.row):
-        yield row, [(kind, groups(list(of_kind))) for kind, of_kind in groupby(of_row, key=lambda change: change.kind)]
+    told = (_worded(found, change) for change in _telling(found))
+    for row, kinds in by_row_and_kind(told):
+        yield row, [(kind, groups(changes)) for kind, changes in kinds]
 
 
 def groups(changes: Sequence[Change]) -> tuple[Group, ...]:
     """Changes of one kind, equal ones together, those of most cases first; numbers by their metric."""
     found: dict[tuple[str, str, str], list[Change]] = {}
     for change in changes:
-        sides = ("", "") if change.what else (_side(change.before), _side(change.after))
+        sides = ("", "") if change.what else (side_text(change.before), side_text(change.after))
         found.setdefault((change.what, *sides), []).append(change)
     ranked = sorted(found.items(), key=lambda item: (-len({change.case for change in item[1]}), item[0]))
     return tuple(Group(*key, tuple(group)) for key, group in ranked)
@@ -146,5 +174,11 @@ def _seen(found: Difference, run: Run, case: str) -> CaseResult | None:
     return None if result is None else seen_at(result, found.level)
 
 
-def _side(text: str | None) -> str:
+def side_text(text: str | None) -> str:
+    """One side of a change in words."""
     return "no such case" if text is None else text
+
+
+def shortened(text: str, most: int) -> str:
+    """The beginning of a text that is longer than `most` characters."""
+    return text if len(text) <= most else f"{text[:most]}..."

@@ -12,11 +12,14 @@ from npu_assay.conformance.common.markup import code
 from npu_assay.conformance.common.templating import html_templates
 from npu_assay.conformance.compare.difference import Difference, Run
 from npu_assay.conformance.compare.difference_groups import (
-    OUTCOMES,
     Group,
-    by_row_and_kind,
     cases_of,
-    outcomes,
+    groups_by_row,
+    happened,
+    made_with,
+    shortened,
+    side_text,
+    sources,
 )
 from npu_assay.conformance.record.certificate import outcome_text
 
@@ -24,12 +27,11 @@ CASES = 20  # of each change; JSON has them all
 GROUPS = 20  # changes of each kind
 LONGEST = 60_000  # characters of Markdown: GitHub's comments hold 65,536
 TEXT = 300  # characters of one side
-SOURCES = ("suite ", "backend ")
 
 
 def side(text: str | None) -> str:
     """One side of a change in words of a bounded length."""
-    return "no such case" if text is None else text if len(text) <= TEXT else f"{text[:TEXT]}..."
+    return shortened(side_text(text), TEXT)
 
 
 def head(run: Run) -> tuple[str, str, str, str]:
@@ -40,27 +42,9 @@ def head(run: Run) -> tuple[str, str, str, str]:
     return run.name, str(one.backend["spec"]), table, f"{outcome_text(one)}: {counts}"
 
 
-def happened(found: Difference) -> list[tuple[str, int, str]]:
-    """What happened, to how many cases, and what that means."""
-    rows = [(outcome, cases, OUTCOMES[outcome]) for outcome, cases in outcomes(found).items()]
-    skipped = found.unselected.items()
-    return rows + [(f"not run in {name}, a selection", len(cases), "not compared") for name, cases in skipped]
-
-
 def conclusion(found: Difference) -> str:
     """The last line."""
     return found.conclusion
-
-
-def sources(found: Difference) -> tuple[tuple[str, int, str], ...]:
-    """How many source files of suite and backend differ, and the first of each."""
-    names = {prefix: [what for what, _, _ in found.made_with if what.startswith(prefix)] for prefix in SOURCES}
-    return tuple((prefix.strip(), len(of), of[0].removeprefix(prefix)) for prefix, of in names.items() if of)
-
-
-def made_with(found: Difference) -> list[tuple[str, str, str]]:
-    """What the runs were made with, apart from source files."""
-    return [entry for entry in found.made_with if not entry[0].startswith(SOURCES)]
 
 
 # ------------------------------------------------------------------------------------ Markdown
@@ -86,10 +70,10 @@ def _markdown(found: Difference) -> Iterator[str]:
     yield from _table(("stated", "a", "b"), found.stated)
     yield from _table(("made with", "a", "b"), made_with(found))
     yield from (
-        f"- sources of the {part}: {count} differ{'s' * (count == 1)}, first {code(first)}"
-        for part, count, first in sources(found)
+        f"- sources of the {part}: {len(names)} differ{'s' * (len(names) == 1)}, first {code(names[0])}"
+        for part, names in sources(found)
     )
-    for row, kinds in by_row_and_kind(found):
+    for row, kinds in groups_by_row(found):
         yield f"\n#### {code(row)}: {cases_of(kinds)} of its cases differ\n"
         for kind, changes in kinds:
             yield from _kind(row, kind, changes)
@@ -133,7 +117,7 @@ def _kind(row: str, kind: str, found: Sequence[Group]) -> Iterator[str]:
 @lru_cache(maxsize=1)
 def _templates() -> Environment:
     environment = html_templates("compare", "common")
-    functions: dict[str, Any] = {"by_row_and_kind": by_row_and_kind, "side": side, "made_with": made_with}
+    functions: dict[str, Any] = {"groups_by_row": groups_by_row, "side": side, "made_with": made_with}
     environment.globals.update(
         functions | {"sources": sources, "happened": happened, "most_groups": GROUPS, "most_cases": CASES}
     )

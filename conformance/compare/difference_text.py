@@ -5,20 +5,22 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
+from npu_assay.conformance.common.escaped import counted
 from npu_assay.conformance.compare.difference import Difference, Run
 from npu_assay.conformance.compare.difference_groups import (
-    OUTCOMES,
     Group,
-    by_row_and_kind,
     cases_of,
-    outcomes,
+    groups_by_row,
+    happened,
+    made_with,
+    shortened,
+    sources,
 )
 from npu_assay.conformance.record.certificate import outcome_text
 
 WIDTH = 80
 SHOWN = 3  # cases of each change, changes of each kind, and sources of each package; JSON has them all
 EXAMPLE = 160  # characters of one side
-SOURCES = ("suite ", "backend ")
 
 
 def lines(found: Difference) -> Iterator[str]:
@@ -28,10 +30,10 @@ def lines(found: Difference) -> Iterator[str]:
     yield from _outcomes(found)
     yield from _stated("stated", found.stated)
     yield from _made_with(found)
-    for row, kinds in by_row_and_kind(found):
+    for row, kinds in groups_by_row(found):
         cases = cases_of(kinds)
         yield ""
-        yield from _wrapped(f"{row}: {_number(cases)} differ" + "s" * (cases == 1), 2)
+        yield from _wrapped(f"{row}: {counted(cases, 'case')} differ" + "s" * (cases == 1), 2)
         for kind, changes in kinds:
             yield f"  {kind}"
             yield from _kind(row, changes)
@@ -40,14 +42,11 @@ def lines(found: Difference) -> Iterator[str]:
 
 
 def _outcomes(found: Difference) -> Iterator[str]:
-    counts, skipped = outcomes(found), found.unselected
-    if counts or skipped:
-        yield ""
-        yield "what happened"
-    for outcome, cases in counts.items():
-        yield from _wrapped(f"  {outcome}: {_number(cases)} ({OUTCOMES[outcome]})", 4)
-    for name, names in skipped.items():
-        yield from _wrapped(f"  not run in {name}, a selection: {_number(len(names))} (not compared)", 4)
+    rows = happened(found)
+    if rows:
+        yield from ("", "what happened")
+    for what, cases, means in rows:
+        yield from _wrapped(f"  {what}: {counted(cases, 'case')} ({means})", 4)
 
 
 def _head(run: Run) -> str:
@@ -67,17 +66,14 @@ def _stated(title: str, entries: Sequence[tuple[str, str, str]]) -> Iterator[str
 
 def _made_with(found: Difference) -> Iterator[str]:
     """Versions and backends, and how many source files differ, with the first."""
-    others = [entry for entry in found.made_with if not entry[0].startswith(SOURCES)]
+    others = made_with(found)
     if found.made_with and not others:
         yield from ("", "made with")
     yield from _stated("made with", others)
-    for prefix in SOURCES:
-        names = [what.removeprefix(prefix) for what, _, _ in found.made_with if what.startswith(prefix)]
-        if names:
-            rest = ", ..." if len(names) > SHOWN else ""
-            differ = "differs" if len(names) == 1 else "differ"
-            text = f"  sources of the {prefix.strip()}: {len(names)} {differ} ({', '.join(names[:SHOWN])}{rest})"
-            yield from _wrapped(text, 4)
+    for part, names in sources(found):
+        rest = ", ..." if len(names) > SHOWN else ""
+        differ = "differs" if len(names) == 1 else "differ"
+        yield from _wrapped(f"  sources of the {part}: {len(names)} {differ} ({', '.join(names[:SHOWN])}{rest})", 4)
 
 
 def _kind(row: str, found: Sequence[Group]) -> Iterator[str]:
@@ -86,7 +82,7 @@ def _kind(row: str, found: Sequence[Group]) -> Iterator[str]:
     others = [group for group in found if not group.what]
     for group in (*numbers, *others[:SHOWN]):
         text = group.what or f"{_short(group.before)} -> {_short(group.after)}"
-        yield from _wrapped(f"    {text}: {_number(group.cases)}", 6)
+        yield from _wrapped(f"    {text}: {counted(group.cases, 'case')}", 6)
         for change in group.changes[:SHOWN]:
             values = f": {_short(change.before or '')} -> {_short(change.after or '')}" if group.what else ""
             yield from _wrapped(f"      {change.case.removeprefix(row + '/')}{values}", 8)
@@ -97,11 +93,7 @@ def _kind(row: str, found: Sequence[Group]) -> Iterator[str]:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= EXAMPLE else f"{text[:EXAMPLE]}..."
-
-
-def _number(cases: int) -> str:
-    return f"{cases} case" + "s" * (cases != 1)
+    return shortened(text, EXAMPLE)
 
 
 def _wrapped(text: str, indent: int) -> list[str]:
