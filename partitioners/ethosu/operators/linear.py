@@ -62,7 +62,7 @@ ROWS: Mapping[str, Row] = {
     ),
     "aten.linear.default": Row(
         first=(matrix_of_weights,),
-        rules=(limits.max_channels, *_CONSTANTS),
+        rules=(limits.few_inputs, *_CONSTANTS),
         scalings=weighted,
         lower=lowering.linear,
         annotation=Annotation.PRODUCT,

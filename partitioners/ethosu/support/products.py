@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import fx
@@ -18,11 +19,11 @@ from npu_assay.partitioners.ethosu.support.common import (
 from npu_assay.partitioners.ethosu.support.quantisation import operand_params
 from npu_assay.partitioners.ethosu.support.rule import Context, Rule
 from npu_assay.partitioners.exir.nodes import argument, operand, rank, shape, size_text
-from npu_assay.partitioners.exir.ops import DEQUANTIZE_PER_CHANNEL, target_name
+from npu_assay.partitioners.exir.ops import DEQUANTIZE_PER_CHANNEL
 from npu_assay.partitioners.exir.qdq import input_qparams, is_dequantize, qparams
 from npu_assay.partitioners.exir.rules import rule
 
-CONVOLUTION, LINEAR = "aten.convolution.default", "aten.linear.default"
+CONVOLUTION = "aten.convolution.default"
 MAX_KERNEL_HEIGHT = 64
 MAX_KERNEL_AREA = 4096
 MAX_WEIGHT_SUM = 127 * 65536
@@ -276,16 +277,21 @@ def image_size(node: fx.Node, context: Context) -> str | None:
     return None
 
 
-@rule("max_channels", MAX_SIZE)
-def max_channels(node: fx.Node, context: Context) -> str | None:
-    """the channel count must be at most {value}"""
-    # Of a linear layer, its inputs; pools may have no batch.
-    axis = {CONVOLUTION: 1, LINEAR: -1}.get(target_name(node.target), -3)
-    found = shape(operand(node))[axis]
-    return None if found <= MAX_SIZE else f"{found}"
+def max_channels(axis: Callable[[fx.Node], int]) -> Rule:
+    """The limit of the input's size along the axis of its channels."""
+
+    @rule("max_channels", MAX_SIZE)
+    def check(node: fx.Node, context: Context) -> str | None:
+        """the channel count must be at most {value}"""
+        found = shape(operand(node))[axis(node)]
+        return None if found <= MAX_SIZE else f"{found}"
+
+    return check
 
 
-image_channels = on_u55(max_channels, holds=False)  # for Ethos-U55, image_size has the same limit
+few_inputs = max_channels(lambda node: -1)
+# For Ethos-U55, image_size has the same limit. Pools may have no batch.
+image_channels = on_u55(max_channels(lambda node: 1 if is_named(node, CONVOLUTION) else -3), holds=False)
 
 
 @on_u55
