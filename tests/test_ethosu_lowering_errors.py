@@ -179,7 +179,7 @@ def test_odd_quantisation(position: int, value: object, what: str) -> None:
 
 def test_16_bit_codes_are_symmetric() -> None:
     shifted = Quant(0.001, 5, -32767, 32767, None, "int16")
-    with pytest.raises(CompileError, match=r"zero point of torch\.int16 codes is 5, expected 0$"):
+    with pytest.raises(CompileError, match=r"zero point of torch\.int16 codes: found 5, expected 0$"):
         compiled(Operation("", "aten.neg.default", IMAGE, y=shifted, x=shifted).graph(), "u85")
     compiled(widened(unary("neg").graph()), "u85")
 

@@ -255,7 +255,7 @@ def test_a_process_that_dies_or_hangs_is_one_case(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("neutron", "-k", "nothing_of_that_name"), "no case is left to ask about"),
+        (("neutron", "-k", "nothing_of_that_name"), "assay: -k 'nothing_of_that_name': matches none of 3861 case ids"),
         (("neutron", "--of", "nowhere"), "nowhere"),
         (("neutron", "-k", CONV, "--out", "/nowhere/met.jsonl"), "/nowhere/met.jsonl: cannot be written"),
     ],
