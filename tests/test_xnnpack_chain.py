@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -24,8 +24,12 @@ def _forgets() -> Iterator[None]:
     yield
     chain._makes_chain.cache_clear()
     chain._makes_chains.cache_clear()
-    fused._fuses.cache_clear()
-    fused._fuses_all.cache_clear()
+    _forget_what_fuses()
+
+
+def _forget_what_fuses() -> None:
+    for tried in (fused._fuses, fused._fuses_all, fused.fuses_for_both):
+        tried.cache_clear()
 
 
 def numbers(*shape: int, seed: int = 0) -> Tensor:
@@ -225,8 +229,7 @@ def test_flushing_keeps_signs() -> None:
 def test_two_roundings_are_noticed(shapes: tuple[tuple[int, ...], ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """A library whose sum of a product rounds the product is not asked, for operands of any shape."""
     monkeypatch.setattr(torch, "addcmul", lambda c, a, b: a * b + c)
-    fused._fuses.cache_clear()
-    fused._fuses_all.cache_clear()
+    _forget_what_fuses()
     assert not fused._fuses(*shapes, torch.get_num_threads())
     a, b, c = (numbers(*shape, seed=seed) for seed, shape in enumerate(shapes))
     assert same(fma(a, b, c), emulated_fma(a, b, c))
@@ -234,9 +237,25 @@ def test_two_roundings_are_noticed(shapes: tuple[tuple[int, ...], ...], monkeypa
 
 def test_two_roundings_are_noticed_by_those_that_do_not_flush(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "addcmul", lambda c, a, b: a * b + c)
-    fused._fuses.cache_clear()
-    fused._fuses_all.cache_clear()
+    _forget_what_fuses()
     assert fused.fused(numbers(5)) is emulated_fma
+
+
+@pytest.mark.parametrize("function", [rational.tanh, rational.gelu])
+def test_two_roundings_are_noticed_by_rational_functions(
+    function: Callable[[Tensor], Tensor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their two polynomials are computed in one, and have other shapes than what was tried for one."""
+    x = numbers(2000)
+    expected = function(x)
+    one_rounding = torch.addcmul
+
+    def rounded_twice(c: Tensor, a: Tensor, b: Tensor, out: Tensor | None = None) -> Tensor:
+        return one_rounding(c, a, b, out=out) if c.dim() == 0 else a * b + c
+
+    monkeypatch.setattr(torch, "addcmul", rounded_twice)
+    _forget_what_fuses()
+    assert same(function(x), expected)
 
 
 @pytest.mark.parametrize("c", [2.0**-70, -0.3, 1.5 * 2.0**18])

@@ -183,7 +183,7 @@ class Program(Generic[CallT, PortT]):
             self.check(values)
             for call, dead in zip(self.calls, self.last_use, strict=True):
                 try:
-                    found = call.kernel(*[values[index] for index in call.arguments])
+                    found = call.kernel(*map(values.__getitem__, call.arguments))
                 except Unpredictable as error:
                     raise UnpredictableError(f"{call.where}: {error}") from error
                 if call.further:

@@ -165,8 +165,10 @@ def constant_value(program: ExportedProgram, spec: InputSpec) -> Any:
 def _fits(value: Any, expected: Any) -> bool:
     if not isinstance(expected, torch.Tensor):
         return not isinstance(value, torch.Tensor)
-    if not isinstance(value, torch.Tensor) or value.dtype != expected.dtype or value.dim() != expected.dim():
+    if not isinstance(value, torch.Tensor) or value.dtype != expected.dtype:
         return False
     if not expected._has_symbolic_sizes_strides:
         return value.shape == expected.shape
+    if value.dim() != expected.dim():
+        return False
     return all(a == b for a, b in zip(value.shape, expected.shape, strict=True) if isinstance(b, int))

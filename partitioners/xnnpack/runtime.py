@@ -52,6 +52,8 @@ class Port:
 
     def accepted(self, tensor: torch.Tensor) -> torch.Tensor:
         """The value of an input. Raises InputError for another dtype or rank."""
+        if tensor.shape == self.bounds and tensor.dtype == self.dtype and not self.channels_last:
+            return tensor.contiguous()  # most of them: a small model spends more on its inputs than on some operators
         shape = tuple(tensor.shape)
         if self.channels_last and len(shape) == 4:
             tensor = tensor.permute(_TO_NHWC)

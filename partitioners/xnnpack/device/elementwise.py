@@ -96,7 +96,7 @@ def _as_it_is(x: torch.Tensor) -> torch.Tensor:
 
 def without_subnormals(node: XNode) -> bool:
     """Whether no result is a subnormal float32: its kernel ends by flushing, and no float16 is one."""
-    return node.op in _FLUSHING and node.limits == (-math.inf, math.inf)
+    return node.op in _FLUSHING and node.limits in (None, (-math.inf, math.inf))
 
 
 def clamp(site: Site) -> Step:

@@ -31,7 +31,7 @@ class AtOnce:
     kernel: Kernel
 
     def __call__(self, *operands: Tensor) -> Sequence[Tensor]:
-        if any(each.shape != operands[0].shape for each in operands):
+        if len({each.shape for each in operands}) > 1:
             return [self.kernel(each) for each in operands]
         return self.kernel(torch.stack(operands)).unbind()
 

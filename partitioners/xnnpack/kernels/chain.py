@@ -79,7 +79,9 @@ def product(rows: Tensor, by: Factor) -> Tensor | None:
     if fill or by.started:
         rows = F.pad(rows, (int(by.started), 0, 0, fill), value=1.0)
     found = _blocks(rows.contiguous(), by.matrix)
-    return None if found is None or not _finite(found) else found[:count, : by.width]
+    if found is None or not _finite(found):
+        return None
+    return found[:count] if by.width == found.shape[1] else found[:count, : by.width]
 
 
 def products(left: Tensor, right: Tensor) -> Tensor | None:

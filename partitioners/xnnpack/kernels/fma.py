@@ -10,8 +10,8 @@ shape are tried once against the emulation.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -29,6 +29,12 @@ LARGEST_SUBNORMAL = SMALLEST - 2.0**-149
 Shape = tuple[int, ...]
 
 
+class FusedAdd(Protocol):
+    """a * b + c, perhaps written to `out`."""
+
+    def __call__(self, a: Tensor, b: Tensor, c: Tensor, out: Tensor | None = None, /) -> Tensor: ...
+
+
 def fma(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
     """float32(a * b + c) for float32 operands, with broadcasting. Subnormal results are flushed to zero."""
     dense = a.is_contiguous() and b.is_contiguous() and c.is_contiguous()
@@ -37,8 +43,10 @@ def fma(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
     return emulated_fma(a, b, c)
 
 
-def fused(x: Tensor) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+def fused(x: Tensor) -> FusedAdd:
     """`fma` for dense operands of the shape of `x`, and one number in place of b, of c, or of both; not flushed.
+
+    The result may be written to the fourth operand.
 
     A sum is 0, or at least 2**-48 of the larger of a * b and c, of which neither has more than 48 bits: where one of
     them is 2**-70 or more, or a * b is 0 and c is flushed, there is nothing to flush.
@@ -46,8 +54,15 @@ def fused(x: Tensor) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
     return _addcmul if _fuses_all(tuple(x.shape), torch.get_num_threads()) else emulated_fma
 
 
-def _addcmul(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
-    return torch.addcmul(c, a, b)
+def _addcmul(a: Tensor, b: Tensor, c: Tensor, out: Tensor | None = None) -> Tensor:
+    return torch.addcmul(c, a, b, out=out)
+
+
+@lru_cache(maxsize=4096)
+def fuses_for_both(shape: Shape, threads: int) -> bool:
+    """Whether addcmul rounds once for x of this shape, b of two such or of two numbers, and c of two numbers."""
+    numbers = (2, *[1] * len(shape))
+    return all(_fuses(shape, b, numbers, threads) for b in (numbers, (2, *shape)))
 
 
 @lru_cache(maxsize=4096)
@@ -69,7 +84,7 @@ def _fuses(a: Shape, b: Shape, c: Shape, threads: int) -> bool:
     return all(torch.equal(flushed(torch.addcmul(r, p, q)), emulated_fma(p, q, r)) for p, q, r in tries)
 
 
-def emulated_fma(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
+def emulated_fma(a: Tensor, b: Tensor, c: Tensor, _: Tensor | None = None) -> Tensor:
     """`fma` from float64 arithmetic.
 
     By numpy, whose calls on a few numbers cost a fraction of torch's; a function is a dozen of these.
@@ -92,7 +107,7 @@ def flushed(x: Tensor) -> Tensor:
     """`x` with subnormal numbers replaced by zeros of their sign; half precision keeps its own."""
     if x.dtype != torch.float32:
         return x
-    return torch.copysign(F.hardshrink(x, LARGEST_SUBNORMAL), x)
+    return F.hardshrink(x, LARGEST_SUBNORMAL).copysign_(x)
 
 
 def accumulate(acc: Tensor, a: Tensor, b: Tensor) -> Tensor:

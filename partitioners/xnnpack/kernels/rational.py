@@ -16,14 +16,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from npu_assay.partitioners.xnnpack.kernels.fma import LARGEST_SUBNORMAL, flushed, fma, fused
+from npu_assay.partitioners.xnnpack.kernels.fma import LARGEST_SUBNORMAL, flushed, fma, fused, fuses_for_both
 
 _EXP_P = (1.0, 0.41594290733, 0.072068706155, 0.0055380910635)
 _EXP_Q = (1.0, -0.27720427513, 0.023986088112)
-_TANH_P = (1.0, 0.13412411511, 3.5330520477e-3, 2.1235626264e-5, 1.4248920266e-8)
-_TANH_Q = (1.0, 0.46745735407, 0.026018999517, 3.3472978976e-4, 8.1365948290e-7)
-_GELU_P = (0.79788452387, 0.06697217375, 0.0093065137044, 3.2973114867e-4, 1.2609783880e-5, 4.5835321316e-8)
-_GELU_Q = (1.0, 0.25060352683, 0.028431978077, 0.0018622842617, 7.2267655923e-5, 1.1988805682e-6)
+_TANH = (
+    (1.0, 0.13412411511, 3.5330520477e-3, 2.1235626264e-5, 1.4248920266e-8),
+    (1.0, 0.46745735407, 0.026018999517, 3.3472978976e-4, 8.1365948290e-7),
+)
+_GELU = (
+    (0.79788452387, 0.06697217375, 0.0093065137044, 3.2973114867e-4, 1.2609783880e-5, 4.5835321316e-8),
+    (1.0, 0.25060352683, 0.028431978077, 0.0018622842617, 7.2267655923e-5, 1.1988805682e-6),
+)
 _LOG_P = (1.0, 1.0, 0.182499691844)
 _LOG_Q = (1.0, 1.5, 0.599170029163, 0.049584995955)
 _SIN_P = (1.0, -1.3314664364e-01, 3.2340581529e-03)
@@ -36,6 +40,7 @@ _ELU_CUTOFF = float.fromhex("-0x1.154246p+4")
 _SHIFT = 1.5 * 2**18
 _ZERO = 0x48C00000
 """What is added so that the sum's last place is one 32nd, and the bits of 0 moved so."""
+_FIRST = _ZERO - 32 * 160
 _SIGMOID = float.fromhex("0x1.0000F6p-0")
 _SOFTMAX = tuple(
     float.fromhex(c) for c in ("1", "0x1.FFFFF6p-1", "0x1.FFFDC6p-2", "0x1.555A80p-3", "0x1.573A1Ap-5", "0x1.0F9F9Cp-7")
@@ -56,8 +61,8 @@ def exp(x: Tensor) -> Tensor:
 def tanh(x: Tensor) -> Tensor:
     """x * P(x**2) / Q(x**2) within +-7.98, beyond which it is the value there."""
     capped = x.contiguous().clamp(-7.9807181358, 7.9807181358)
-    square = capped * capped
-    return flushed(capped * _horner(square, _TANH_P) / _horner(square, _TANH_Q))
+    above, below = _fraction(capped * capped, _TANH)
+    return flushed(above.mul_(capped).div_(below))
 
 
 def gelu(x: Tensor) -> Tensor:
@@ -65,8 +70,9 @@ def gelu(x: Tensor) -> Tensor:
     x = x.contiguous()
     capped = x.clamp(-5.1638283730, 5.1638283730)
     square = flushed(capped * capped)
-    erf = capped * _horner(square, _GELU_P) / _horner(square, _GELU_Q)
-    return flushed((x * number(0.5)) * (erf + number(1.0)))
+    above, below = _fraction(square, _GELU)
+    erf = above.mul_(capped).div_(below)
+    return flushed((x * number(0.5)).mul_(erf.add_(number(1.0))))
 
 
 def log(x: Tensor) -> Tensor:
@@ -127,36 +133,39 @@ def elu(x: Tensor, alpha: float) -> Tensor:
 
 def sigmoid(x: Tensor) -> Tensor:
     """e / (e + 1) with e = exp(-|x|), by a table of 2**(k / 32) and a quadratic polynomial; mirrored for x > 0."""
-    x = x.contiguous()
+    shape, x = x.shape, x.reshape(-1)
     add, z = fused(x), x.abs().neg_()
     shifted = add(z, number(_LOG2E), number(_SHIFT))
     n = shifted - number(_SHIFT)
-    t = add(n, number(-_LN2_LOW), add(n, number(-_LN2), z))
-    fraction, power = (each.view(x.shape) for each in _powers_of_32nds(shifted))
+    t = add(n, number(-_LN2), z, z)
+    t = add(n, number(-_LN2_LOW), t, t)
+    fraction, power = _powers_of_32nds(shifted)
     p = add(t, number(0.5), number(_SIGMOID))
-    e = F.hardshrink(add(t * fraction, p, fraction).mul_(power), LARGEST_SUBNORMAL)  # flushed: it has no sign
+    t.mul_(fraction)
+    e = F.hardshrink(add(t, p, fraction, t).mul_(power), LARGEST_SUBNORMAL)  # flushed: it has no sign
     e = e.masked_fill_(n == number(-math.inf), 0.0)  # as the processor scales by 2**-inf
     one = number(1.0)
-    y = e / (e + one)  # not below e / 2, and e itself where e is small
-    return torch.where(x > number(0.0), one - y, y)
+    y = e.div_(e + one)  # not below e / 2, and e itself where e is small
+    return torch.heaviside(x, number(0.0)).sub_(y).abs_().view(shape)  # 1 - y for x > 0, else y
 
 
 def _powers_of_32nds(shifted: Tensor) -> tuple[Tensor, Tensor]:
     """2**(n % 1) and 2**floor(n), 0 from n = -160 on, for n = shifted - _SHIFT of 0 or less, n * 32 an integer.
 
     One more in the last place of `shifted` is one 32nd more, down to -2**17: its bits are a table's index. Lower down
-    the second is 0, and n is whole where the first may still matter, where results overflow.
+    the second is 0, and n is whole where the first may still matter, where results overflow. `shifted` [N] is lost.
     """
-    fraction, power = _tables_of_32nds()
-    place = shifted.view(torch.int32).clamp(_ZERO - 32 * 160, _ZERO).sub_(_ZERO - 32 * 160).reshape(-1)
+    fraction, power, first = _tables_of_32nds()
+    place = shifted.view(torch.int32).clamp_(_FIRST, _ZERO).sub_(first)
     return fraction.index_select(0, place), power.index_select(0, place)
 
 
 @lru_cache(maxsize=1)
-def _tables_of_32nds() -> tuple[Tensor, Tensor]:
-    n = torch.arange(-32 * 160, 1, dtype=torch.float64) / 32
+def _tables_of_32nds() -> tuple[Tensor, Tensor, Tensor]:
+    """Both tables, and the place of their first entries."""
+    n = torch.arange(_FIRST - _ZERO, 1, dtype=torch.float64) / 32
     whole = n.floor()
-    return torch.exp2(n - whole).float(), torch.ldexp(torch.ones(1), whole.float())
+    return torch.exp2(n - whole).float(), torch.ldexp(torch.ones(1), whole.float()), torch.tensor(_FIRST).int()
 
 
 def softmax(x: Tensor) -> Tensor:
@@ -202,10 +211,32 @@ def _to_fraction(z: Tensor, parts: int) -> Tensor:
 
 def _horner(x: Tensor, coefficients: Sequence[float]) -> Tensor:
     """c0 + x * (c1 + x * (...)): one fused multiply-add for each degree. x is dense, and no coefficient small."""
-    add, result = fused(x), number(coefficients[-1])
-    for c in reversed(coefficients[:-1]):
-        result = add(x, result, number(c))
+    highest, second, *others = map(number, reversed(coefficients))
+    add = fused(x)
+    result = add(x, highest, second)
+    for c in others:
+        result = add(x, result, c, result)
     return result
+
+
+def _fraction(x: Tensor, coefficients: tuple[tuple[float, ...], tuple[float, ...]]) -> tuple[Tensor, Tensor]:
+    """Both polynomials of a rational function, of one degree, as `_horner`: a call of torch computes a step of both."""
+    if not fuses_for_both(tuple(x.shape), torch.get_num_threads()):
+        above, below = coefficients
+        return _horner(x, above), _horner(x, below)
+    highest, *others = _columns(coefficients, x.dim())
+    result = torch.addcmul(others[0], x, highest)
+    for c in others[1:]:
+        torch.addcmul(c, x, result, out=result)
+    p, q = result.unbind()
+    return p, q
+
+
+@lru_cache(maxsize=64)
+def _columns(coefficients: tuple[tuple[float, ...], tuple[float, ...]], rank: int) -> tuple[Tensor, ...]:
+    """The coefficients [2, 1, ...], of the highest degree first."""
+    both = torch.tensor(coefficients).view(2, -1, *[1] * rank)
+    return both.flip(1).transpose(0, 1).contiguous().unbind()
 
 
 def _dense(x: Tensor) -> Tensor:
