@@ -141,10 +141,7 @@ def _to_dim_order_copy(
     non_blocking: bool = False,
     dim_order: list[int] | None = None,
 ) -> torch.Tensor:
-    copied: torch.Tensor = torch.ops.aten._to_copy.default(
-        x, dtype=dtype, memory_format=dim_order_format(dim_order, x.dim())
-    )
-    return copied
+    return x.to(dtype or x.dtype, copy=True, memory_format=dim_order_format(dim_order, x.dim()))
 
 
 def _empty_dim_order(

@@ -1,12 +1,14 @@
 """Quantize and dequantize per tensor as torch computes them, operator by operator, without its way to them.
 
 torch's own are functions of Python after its dispatcher, which check every argument: several times the cost of the
-arithmetic on a small tensor. These write to tensors that they made themselves, and leave what is unusual to torch's.
+arithmetic on a small tensor. These write to tensors that they made themselves, take numbers as tensors, which torch
+need not make of them first, and leave what is unusual to torch's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 import torch
@@ -21,16 +23,24 @@ _RANGES: Final = {
 
 def quantize(x: Tensor, scale: float, zero_point: int, low: int, high: int, dtype: torch.dtype) -> Tensor | None:
     """round(x * (1 / scale)) + zero point, within low and high; None for what is left to torch."""
-    if x.dtype != torch.float32 or dtype not in _RANGES or low < _RANGES[dtype][0] or high > _RANGES[dtype][1]:
+    if x.dtype != torch.float32 or dtype not in _RANGES or scale <= 0:
         return None
-    return (x * (1.0 / scale)).round_().add_(zero_point).clamp_(low, high).to(dtype)
+    if low < _RANGES[dtype][0] or high > _RANGES[dtype][1]:
+        return None
+    return (x * _number(1.0 / scale)).round_().add_(_number(zero_point)).clamp_(low, high).to(dtype)
 
 
 def dequantize(x: Tensor, scale: float, zero_point: int, low: int, high: int, dtype: torch.dtype) -> Tensor | None:
     """(x - zero point) * scale in float32; None for what is left to torch."""
-    if x.dtype != dtype or dtype not in _RANGES:
+    if x.dtype != dtype or dtype not in _RANGES or scale <= 0:
         return None
-    return x.to(torch.float32).sub_(zero_point).mul_(scale)
+    return x.float().sub_(_number(zero_point)).mul_(_number(scale))
+
+
+@lru_cache(maxsize=4096)
+def _number(value: float) -> Tensor:
+    """A float32 tensor of one number, to be read only."""
+    return torch.tensor(value, dtype=torch.float32)
 
 
 DIRECT: Final[Mapping[str, Callable[..., Any]]] = {
