@@ -3,14 +3,18 @@
 A sum of integer products is exact in floating point when every partial sum, in whatever order the
 library adds, is an integer that the significand holds. The sum of the terms' magnitudes bounds them all.
 float32 holds 24 bits and covers nearly all int8 layers; float64 holds 53 bits and covers every int32
-accumulator. A library convolution may use Winograd's algorithm, whose intermediates are not integers,
-so convolutions gather their windows and multiply matrices. That is also faster at the sizes of small networks.
+accumulator. Where float32 covers some terms at a time, their sums are added up in float64: half the memory and less
+than half the time of a product in float64. A library convolution may use Winograd's algorithm, whose intermediates
+are not integers, so convolutions gather their windows and multiply matrices. That is also faster at the sizes of
+small networks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
+from itertools import takewhile
 from math import prod
 
 import torch
@@ -22,6 +26,9 @@ from npu_assay.reference.affine import Affine
 Pair = tuple[int, int]
 Padding = tuple[Pair, Pair]
 NO_PADDING: Padding = ((0, 0), (0, 0))
+
+_FEWEST_TERMS = 64
+"""Of a block: each costs a pass over the sums."""
 
 
 def exact_dtype(bound: int, bits: int = 31) -> torch.dtype:
@@ -40,6 +47,11 @@ def largest_input(x: Affine) -> int:
     return max(x.qmax - x.zero_point, x.zero_point - x.qmin)
 
 
+def largest_code(x: Affine) -> int:
+    """The largest magnitude of a code."""
+    return max(abs(x.qmin), abs(x.qmax))
+
+
 def folded(weights: Tensor, bias: Tensor | None, x: Affine, bits: int = 31) -> tuple[Tensor, Tensor]:
     """(weights, offset) with which the raw codes give the accumulator: sum(code * w) + (bias - zx * sum(w)).
 
@@ -50,9 +62,49 @@ def folded(weights: Tensor, bias: Tensor | None, x: Affine, bits: int = 31) -> t
     offset = wide.sum(dim=1) * -x.zero_point
     if bias is not None:
         offset += bias
-    bounds = wide.abs().sum(dim=1) * max(abs(x.qmin), abs(x.qmax)) + offset.abs()
+    bounds = wide.abs().sum(dim=1) * largest_code(x) + offset.abs()
     dtype = exact_dtype(int(bounds.max()), bits)
     return wide.to(dtype), offset.to(dtype)
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A matrix [terms, O] in blocks of terms, and what its sums start from [O]; one block has the type of the sums."""
+
+    blocks: tuple[Tensor, ...]
+    offset: Tensor
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of the numbers that it is multiplied with."""
+        return self.blocks[0].dtype
+
+    def product(self, rows: Tensor) -> Tensor:
+        """rows [M, terms] of `dtype` -> exact sums [M, O]."""
+        if len(self.blocks) == 1:
+            return torch.addmm(self.offset, rows, self.blocks[0])
+        acc, parts = self.offset, torch.split(rows, len(self.blocks[0]), dim=1)
+        for part, block in zip(parts, self.blocks, strict=True):
+            sums = torch.mm(part, block)
+            acc = torch.add(acc, sums) if acc is self.offset else acc.add_(sums)
+        return acc
+
+    def chunk(self, groups: int) -> list[Factor]:
+        """The parts of equal groups of columns."""
+        blocks = zip(*(block.chunk(groups, dim=1) for block in self.blocks), strict=True)
+        return [Factor(part, offset) for part, offset in zip(blocks, self.offset.chunk(groups), strict=True)]
+
+
+def factor(weights: Tensor, offset: Tensor, largest: int) -> Factor:
+    """Prepare weights [O, terms] and offset [O], both of the type of exact sums, for numbers up to `largest`."""
+    if weights.dtype == torch.float64:
+        terms = weights.shape[1]
+        counts = takewhile(lambda count: count * _FEWEST_TERMS <= terms, (2**power for power in range(1, 20)))
+        for count in counts:
+            parts = weights.chunk(count, dim=1)
+            if all(float(part.abs().sum(dim=1).max()) * largest < 1 << 24 for part in parts):
+                return Factor(tuple(part.float().t().contiguous() for part in parts), offset)
+    return Factor((weights.t().contiguous(),), offset)
 
 
 def pad_hw(x: Tensor, padding: Padding, value: int = 0) -> Tensor:

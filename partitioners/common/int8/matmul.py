@@ -11,7 +11,14 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from npu_assay.partitioners.common.int8.accumulate import as_float, exact_dtype, folded, largest_input
+from npu_assay.partitioners.common.int8.accumulate import (
+    as_float,
+    exact_dtype,
+    factor,
+    folded,
+    largest_code,
+    largest_input,
+)
 from npu_assay.partitioners.common.int8.output import Bounds, Kernel, Kernel2, double_round_stage, float64_stage
 from npu_assay.partitioners.common.rescale import quantize_multiplier
 from npu_assay.reference.affine import Affine, check_scale, float32
@@ -33,11 +40,11 @@ def fully_connected(
     """
     outputs, depth = weights.shape
     centred, offset = folded(weights.to(torch.int32) - w_zero_point, bias, x)
-    matrix = centred.t().contiguous()
+    by = factor(centred, offset, largest_code(x))
     finish = float64_stage(_ratios(x, w_scales, y, outputs), y, activation)
 
     def apply(codes: Tensor) -> Tensor:
-        result = finish(torch.addmm(offset, as_float(codes, matrix.dtype).reshape(-1, depth), matrix))
+        result = finish(by.product(as_float(codes, by.dtype).reshape(-1, depth)))
         return result.view(*codes.shape[:-1], outputs) if keep_dims else result
 
     return apply

@@ -16,10 +16,13 @@ from torch import Tensor
 
 from npu_assay.partitioners.common.int8.accumulate import (
     NO_PADDING,
+    Factor,
     Padding,
     Pair,
     exact_dtype,
+    factor,
     folded,
+    largest_code,
     largest_input,
     output_size,
     padded_float,
@@ -47,26 +50,26 @@ def conv2d(
     """
     out_channels, kh, kw, group_channels = weights.shape
     flat, offset = folded(weights.reshape(out_channels, -1), bias, x, bits)
-    matrix = flat.t().contiguous()
+    by = factor(flat, offset, largest_code(x))
     gather = None if (kh, kw) == (1, 1) == stride else window_rows((kh, kw), stride, dilation)
 
     def apply(codes: Tensor) -> Tensor:
-        value = padded_float(codes, padding, x.zero_point, matrix.dtype)
+        value = padded_float(codes, padding, x.zero_point, by.dtype)
         n, h, w, channels = value.shape
         oh, ow = output_size((h, w), (kh, kw), stride, dilation)
         groups = _groups(channels, group_channels, out_channels)
         rows = value.view(-1, channels) if gather is None else gather(value)
-        acc = torch.addmm(offset, rows, matrix) if groups == 1 else _grouped(offset, rows, matrix, groups, channels)
+        acc = by.product(rows) if groups == 1 else _grouped(by, rows, groups, channels)
         return acc.view(n, oh, ow, out_channels)
 
     return apply
 
 
-def _grouped(offset: Tensor, rows: Tensor, matrix: Tensor, groups: int, channels: int) -> Tensor:
-    """rows [., KH * KW * C] and matrix [KH * KW * C / groups, O]: one product per group, columns in order."""
+def _grouped(by: Factor, rows: Tensor, groups: int, channels: int) -> Tensor:
+    """rows [., KH * KW * C] by [KH * KW * C / groups, O]: one product per group, columns in order."""
     taps = rows.view(len(rows), -1, groups, channels // groups)
-    parts = zip(offset.chunk(groups), taps.unbind(2), matrix.chunk(groups, dim=1), strict=True)
-    return torch.cat([torch.addmm(bias, part.flatten(1), columns) for bias, part, columns in parts], dim=1)
+    parts = zip(by.chunk(groups), taps.unbind(2), strict=True)
+    return torch.cat([columns.product(part.flatten(1)) for columns, part in parts], dim=1)
 
 
 def _groups(channels: int, group_channels: int, out_channels: int) -> int:
@@ -112,8 +115,8 @@ def depthwise_conv2d(
         views = tap_views(value, (oh, ow), (kh, kw), stride, dilation, merged)
         parts = [tap for line in views.unbind() for tap in line.unbind()]
         acc = torch.addcmul(acc, parts[0], factors[0])
-        for part, factor in zip(parts[1:], factors[1:], strict=True):
-            acc.addcmul_(part, factor)
+        for part, weight in zip(parts[1:], factors[1:], strict=True):
+            acc.addcmul_(part, weight)
         return acc.view(n, oh, ow, out_channels)
 
     return apply

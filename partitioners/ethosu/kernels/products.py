@@ -14,7 +14,15 @@ import torch
 from torch import Tensor
 
 from npu_assay.partitioners.common.int8 import products, sums
-from npu_assay.partitioners.common.int8.accumulate import NO_PADDING, Padding, Pair, exact_dtype, folded
+from npu_assay.partitioners.common.int8.accumulate import (
+    NO_PADDING,
+    Padding,
+    Pair,
+    exact_dtype,
+    factor,
+    folded,
+    largest_code,
+)
 from npu_assay.partitioners.common.int8.buffers import Place
 from npu_assay.partitioners.ethosu.kernels import placed
 from npu_assay.partitioners.ethosu.kernels.numbers import Codes, Kernel, Kernel2, require_within
@@ -164,13 +172,13 @@ def conv3d(
     flat = _centred(weights, weight_zero_point).reshape(weights.shape[0], -1)
     biases = bias.expand(weights.shape[0])
     rows, offset = folded(flat, biases, _affine(x), EXACT)
-    matrix, kernel = rows.t().contiguous(), weights.shape[1:4]
+    by, kernel = factor(rows, offset, largest_code(_affine(x))), weights.shape[1:4]
     widths = [width for pair in reversed(padding) for width in pair]
 
     def apply(codes: Tensor) -> Tensor:
-        value = torch.constant_pad_nd(codes.to(matrix.dtype), [0, 0, *widths], x.zero_point).contiguous()
+        value = torch.constant_pad_nd(codes.to(by.dtype), [0, 0, *widths], x.zero_point).contiguous()
         taps = _windows3d(value, kernel, stride, dilation)
-        return torch.addmm(offset, taps.reshape(-1, matrix.shape[0]), matrix).view(*taps.shape[:4], -1)
+        return by.product(taps.reshape(-1, rows.shape[1])).view(*taps.shape[:4], -1)
 
     return _product(apply, _magnitudes(flat, 1), biases, x, bits)
 

@@ -16,6 +16,7 @@ from npu_assay.partitioners.common.int8.accumulate import (
     Pair,
     as_float,
     exact_dtype,
+    factor,
     output_size,
     pad_hw,
     window_rows,
@@ -25,12 +26,12 @@ from npu_assay.partitioners.xnnpack.kernels.output import Kernel
 
 def linear(weights: Tensor, bias: Tensor | None, largest: int) -> Kernel:
     """x [..., I] within +-largest -> sum(x * w) + bias, [..., O]; weights [O, I]."""
-    rows, offset = _prepared(weights, bias, largest)
-    matrix = rows.t().contiguous()
+    outputs, inputs = weights.shape
+    by = factor(*_prepared(weights, bias, largest), largest)
 
     def apply(steps: Tensor) -> Tensor:
-        flat = as_float(steps.reshape(-1, matrix.shape[0]), matrix.dtype)
-        return torch.addmm(offset, flat, matrix).view(*steps.shape[:-1], matrix.shape[1])
+        flat = as_float(steps.reshape(-1, inputs), by.dtype)
+        return by.product(flat).view(*steps.shape[:-1], outputs)
 
     return apply
 
@@ -58,20 +59,17 @@ def conv2d(
     rows, offset = _prepared(weights.reshape(outputs, -1), bias, largest)
     if each == 1 and groups > 1:
         return _depthwise(rows.view(outputs, 1, kh, kw), offset, stride, dilation, padding, groups)
-    matrices = [part.t().contiguous() for part in rows.chunk(groups)]
-    offsets = offset.chunk(groups)
+    by = factor(rows, offset, largest)
+    factors = by.chunk(groups)
     gather = None if (kh, kw) == (1, 1) == stride else window_rows((kh, kw), stride, dilation)
 
     def apply(steps: Tensor) -> Tensor:
-        value = pad_hw(as_float(steps, rows.dtype), padding).contiguous()
+        value = pad_hw(as_float(steps, by.dtype), padding).contiguous()
         n, h, w, channels = value.shape
         oh, ow = output_size((h, w), (kh, kw), stride, dilation)
         flat = value.view(-1, channels) if gather is None else gather(value)
         taps = flat.view(len(flat), kh * kw, groups, each).unbind(2) if groups > 1 else (flat,)
-        parts = [
-            torch.addmm(start, part.flatten(1), matrix)
-            for start, part, matrix in zip(offsets, taps, matrices, strict=True)
-        ]
+        parts = [each.product(part.flatten(1)) for each, part in zip(factors, taps, strict=True)]
         acc = parts[0] if groups == 1 else torch.cat(parts, 1)
         return acc.view(n, oh, ow, outputs)
 
