@@ -98,9 +98,13 @@ def test_a_difference_below_the_smallest_number_keeps_its_sign() -> None:
         ((3, 3), (1, 1), (1, 1), ((1, 1), (1, 1)), 1),
         ((3, 5), (2, 1), (1, 2), ((0, 1), (2, 3)), 2),
         ((1, 7), (3, 2), (1, 1), ((0, 0), (0, 0)), 1),
+        ((1, 1), (1, 1), (1, 1), ((0, 0), (0, 0)), 1),
+        ((1, 1), (2, 3), (1, 1), ((1, 0), (0, 2)), 1),
+        ((1, 1), (1, 1), (1, 1), ((0, 0), (0, 0)), 2),
     ],
 )
-@pytest.mark.parametrize("special", [1.0, float("inf"), float("nan"), -0.0])
+@pytest.mark.parametrize("special", [1.0, float("inf"), float("nan"), -0.0, 1e-39, -1.5e-38])
+@pytest.mark.parametrize("biased", [True, False])
 def test_a_depthwise_convolution_is_a_chain(
     kernel: tuple[int, int],
     stride: tuple[int, int],
@@ -108,12 +112,16 @@ def test_a_depthwise_convolution_is_a_chain(
     padding: tuple[tuple[int, int], tuple[int, int]],
     multiplier: int,
     special: float,
+    biased: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    x, weights, bias = numbers(2, 11, 13, 6), numbers(6 * multiplier, *kernel, 1, seed=1), numbers(6 * multiplier)
+    x, weights = numbers(2, 11, 13, 6), numbers(6 * multiplier, *kernel, 1, seed=1)
+    bias = torch.cat([numbers(6 * multiplier - 1), torch.tensor([-0.0])]) if biased else None
     x[0, 4, 5, 2] = special
+    x[1, 6, 6] = special
     made = reals.conv2d(weights, bias, stride, dilation, padding, 6)(x)
     monkeypatch.setattr(chain, "depthwise", lambda *_: lambda _: None)
+    monkeypatch.setattr(reals, "_one_tap", lambda *_: lambda _: None)
     assert same(made, reals.conv2d(weights, bias, stride, dilation, padding, 6)(x))
 
 

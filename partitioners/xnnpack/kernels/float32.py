@@ -18,7 +18,7 @@ from torch import Tensor
 
 from npu_assay.partitioners.common.int8.accumulate import NO_PADDING, Padding, Pair, pad_hw, windows
 from npu_assay.partitioners.xnnpack.kernels import chain
-from npu_assay.partitioners.xnnpack.kernels.fma import accumulate, flushed
+from npu_assay.partitioners.xnnpack.kernels.fma import accumulate, flushed, fma
 from npu_assay.partitioners.xnnpack.kernels.output import Kernel, Kernel2
 from npu_assay.partitioners.xnnpack.kernels.products import spread
 
@@ -123,6 +123,8 @@ def _depthwise(
         return acc.float()
 
     in_one = chain.depthwise(weights, bias, stride, dilation, padding, by_terms)
+    if kernel == (1, 1) and len(weights) == channels:
+        in_one = _one_tap(weights, bias, stride, padding)
 
     def apply(x: Tensor) -> Tensor:
         x = flushed(x)
@@ -130,6 +132,12 @@ def _depthwise(
         return _limited(flushed(by_terms(x, weights, bias) if found is None else found), activation)
 
     return apply
+
+
+def _one_tap(weights: Tensor, bias: Tensor | None, stride: Pair, padding: Padding) -> Kernel:
+    """A multiply-add of each channel, as of a batch norm; a library's convolution takes many times as long."""
+    factors, start = weights.flatten(), torch.zeros(len(weights)) if bias is None else bias
+    return lambda x: fma(pad_hw(x, padding)[:, :: stride[0], :: stride[1]].contiguous(), factors, start)
 
 
 def transpose_conv2d(
