@@ -185,7 +185,7 @@ def mean() -> Kernel:
         cells = flushed(x).flatten(1, 2).unbind(1)
         total = torch.zeros_like(cells[0])
         for cell in cells:
-            total = total + cell
+            total += cell
         return flushed(total * torch.tensor(1.0 / len(cells)))[:, None, None, :]
 
     return apply
