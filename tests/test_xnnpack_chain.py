@@ -125,6 +125,23 @@ def test_a_depthwise_convolution_is_a_chain(
     assert same(made, reals.conv2d(weights, bias, stride, dilation, padding, 6)(x))
 
 
+@pytest.mark.parametrize("count", [1, 17, 144, 145, 500])
+@pytest.mark.parametrize("channels", [1, 5, 40])
+@pytest.mark.parametrize("special", [1.0, math.inf, math.nan, -0.0, 1e-39, 3e38])
+def test_a_mean_adds_up_one_cell_after_the_other(count: int, channels: int, special: float) -> None:
+    x = numbers(2, count, 1, channels) * 1000.0 ** numbers(2, count, 1, 1, seed=1)
+    x[0, count // 2, 0, 0] = special
+    x[1, :, 0, 0] = special
+    sums = torch.stack([reals.total_by_terms(flushed(image)) for image in x.flatten(1, 2)])
+    expected = flushed(sums * torch.tensor(1.0 / count))
+    assert same(reals.mean()(x)[:, 0, 0], expected)
+
+
+def test_sums_of_large_images_are_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reals, "total_by_terms", lambda cells: pytest.fail("one by one"))
+    reals.mean()(numbers(1, 20, 20, 30))
+
+
 def test_a_library_with_another_order_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Here one that adds up two halves: the trial tells, for every shape of two terms or more."""
 

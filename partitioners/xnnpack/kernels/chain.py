@@ -84,6 +84,17 @@ def product(rows: Tensor, by: Factor) -> Tensor | None:
     return found[:count] if by.width == found.shape[1] else found[:count, : by.width]
 
 
+def total(terms: Tensor) -> Tensor | None:
+    """The sum over the first axis of terms [K, N], k ascending, from 0: a product with ones; None where not shown.
+
+    Sums of float32 numbers are multiples of the smallest one: none rounds to -0.
+    """
+    count, width = terms.shape
+    fill = max(_FEWEST[1] - width, 0)
+    found = _blocks(torch.ones(_FEWEST[0], count), F.pad(terms, (0, fill)) if fill else terms)
+    return None if found is None or not _finite(found) else found[0, :width]
+
+
 def products(left: Tensor, right: Tensor) -> Tensor | None:
     """left [B, M, K] @ right [B, K, N] as `product` without a start, all in one call; None where it is not shown."""
     (batch, count, terms), width = left.shape, right.shape[2]
