@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import takewhile
 from math import prod
 
 import torch
@@ -98,13 +97,18 @@ class Factor:
 def factor(weights: Tensor, offset: Tensor, largest: int) -> Factor:
     """Prepare weights [O, terms] and offset [O], both of the type of exact sums, for numbers up to `largest`."""
     if weights.dtype == torch.float64:
-        terms = weights.shape[1]
-        counts = takewhile(lambda count: count * _FEWEST_TERMS <= terms, (2**power for power in range(1, 20)))
-        for count in counts:
+        count, bound = 2, _bound(weights, largest)
+        while count * _FEWEST_TERMS <= weights.shape[1]:
             parts = weights.chunk(count, dim=1)
-            if all(float(part.abs().sum(dim=1).max()) * largest < 1 << 24 for part in parts):
+            if bound < count << 24 and all(_bound(part, largest) < 1 << 24 for part in parts):
                 return Factor(tuple(part.float().t().contiguous() for part in parts), offset)
+            count *= 2
     return Factor((weights.t().contiguous(),), offset)
+
+
+def _bound(weights: Tensor, largest: int) -> float:
+    """Of the magnitudes of the sums of weights [O, terms] times numbers up to `largest`."""
+    return float(weights.abs().sum(dim=1).max()) * largest
 
 
 def pad_hw(x: Tensor, padding: Padding, value: int = 0) -> Tensor:
