@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -14,6 +15,7 @@ from torch import Tensor
 from npu_assay.partitioners.exir.flatbuffer import FormatError
 
 Kernel = Callable[..., Tensor]
+Places = tuple[int, ...]
 Values = list[Tensor | None]
 """The values of a running program by number; None for those that do not exist yet, or are not needed any more."""
 
@@ -177,23 +179,30 @@ class Program(Generic[CallT, PortT]):
         if len(inputs) != len(self.inputs):
             raise InputError(f"device inputs: found {len(inputs)}, expected {len(self.inputs)}")
         values: Values = list(self.constants)
+        value_of, where = values.__getitem__, ""
         with torch.inference_mode():  # spares every call the bookkeeping for gradients
             for port, tensor in zip(self.inputs, inputs, strict=True):
                 values[port.value] = port.accepted(tensor)
             self.check(values)
-            for call, dead in zip(self.calls, self.last_use, strict=True):
-                try:
-                    found = call.kernel(*map(values.__getitem__, call.arguments))
-                except Unpredictable as error:
-                    raise UnpredictableError(f"{call.where}: {error}") from error
-                if call.further:
-                    for index, value in zip((call.result, *call.further), found, strict=True):
-                        values[index] = value
-                else:
-                    values[call.result] = found
-                for index in dead:
-                    values[index] = None
+            try:
+                for kernel, arguments, result, further, dead, where in self._steps:  # noqa: B007  (told in an error)
+                    found = kernel(*map(value_of, arguments))
+                    if further:
+                        for index, value in zip((result, *further), found, strict=True):
+                            values[index] = value
+                    else:
+                        values[result] = found
+                    for index in dead:
+                        values[index] = None
+            except Unpredictable as error:
+                raise UnpredictableError(f"{where}: {error}") from error
         return [port.returned(existing(values, port.value)) for port in self.outputs]
+
+    @cached_property
+    def _steps(self) -> tuple[tuple[Callable[..., Any], Places, int, Places, Places, str], ...]:
+        """What a run needs of each call, gathered once: small programs spend a tenth of their time on finding it."""
+        both = zip(self.calls, self.last_use, strict=True)
+        return tuple((c.kernel, c.arguments, c.result, c.further, dead, c.where) for c, dead in both)
 
     def check(self, values: Values) -> None:
         """Raise InputError for inputs that do not fit each other; ports with fixed shapes see to that."""

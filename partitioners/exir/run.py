@@ -58,7 +58,9 @@ def run_program(
     values = _graph_inputs(program, inputs)
     with torch.no_grad():
         for node in program.graph.nodes:
-            if node.op == "call_function":
+            if node.target is operator.getitem:
+                values[node] = _item(node, values)
+            elif node.op == "call_function":
                 values[node] = _run_node(node, values, None if original_modules else runtimes or {})
             elif node.op == "get_attr":
                 values[node] = operator.attrgetter(node.target)(program.graph_module)
@@ -68,10 +70,16 @@ def run_program(
     return [values[o] if isinstance(o, fx.Node) else o for o in kept]
 
 
+def _item(node: fx.Node, values: Mapping[fx.Node, Any]) -> Any:
+    """What a `getitem` picks, mostly one result of several: a third of the nodes around delegates."""
+    source, index = node.args
+    if isinstance(source, fx.Node) and type(index) is int:
+        return values[source][index]
+    return operator.getitem(*arguments(node, values.__getitem__)[0])
+
+
 def _run_node(node: fx.Node, values: Mapping[fx.Node, Any], runtimes: Mapping[str, Runtime] | None) -> Any:
     """One node's value; without `runtimes`, delegates run their original programs."""
-    if node.target is operator.getitem and isinstance(node.args[0], fx.Node) and isinstance(node.args[1], int):
-        return values[node.args[0]][node.args[1]]
     args, kwargs = arguments(node, values.__getitem__)
     if node.target is executorch_call_delegate and is_lowered_module(args[0]):
         if runtimes is None:

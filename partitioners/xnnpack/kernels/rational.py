@@ -134,7 +134,8 @@ def elu(x: Tensor, alpha: float) -> Tensor:
 def sigmoid(x: Tensor) -> Tensor:
     """e / (e + 1) with e = exp(-|x|), by a table of 2**(k / 32) and a quadratic polynomial; mirrored for x > 0."""
     shape, x = x.shape, x.reshape(-1)
-    add, z = fused(x), x.abs().neg_()
+    one = number(1.0)
+    add, z = fused(x), torch.copysign(x, number(-1.0))
     shifted = add(z, number(_LOG2E), number(_SHIFT))
     n = shifted - number(_SHIFT)
     t = add(n, number(-_LN2), z, z)
@@ -144,7 +145,6 @@ def sigmoid(x: Tensor) -> Tensor:
     t.mul_(fraction)
     e = F.hardshrink(add(t, p, fraction, t).mul_(power), LARGEST_SUBNORMAL)  # flushed: it has no sign
     e = e.masked_fill_(n == number(-math.inf), 0.0)  # as the processor scales by 2**-inf
-    one = number(1.0)
     y = e.div_(e + one)  # not below e / 2, and e itself where e is small
     return x.relu().sign_().sub_(y).abs_().view(shape)  # 1 - y for x > 0, else y; torch.where takes ten times as long
 
