@@ -200,7 +200,7 @@ class Program(Generic[CallT, PortT]):
 
     @cached_property
     def _steps(self) -> tuple[tuple[Callable[..., Any], Places, int, Places, Places, str], ...]:
-        """What a run needs of each call, gathered once: small programs spend a tenth of their time on finding it."""
+        """What a run needs of each call, gathered once."""
         both = zip(self.calls, self.last_use, strict=True)
         return tuple((c.kernel, c.arguments, c.result, c.further, dead, c.where) for c, dead in both)
 
