@@ -8,6 +8,7 @@ starts from the nearest codes, so an ambiguous code in one step makes more codes
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -32,14 +33,14 @@ from npu_assay.conformance.programs.build import materialise
 from npu_assay.conformance.programs.edge_form import typed
 from npu_assay.conformance.programs.graph import Graph, Quant, Ref, Step, Value, references
 from npu_assay.conformance.record.results import NOISE
-from npu_assay.partitioners.exir.ops import DEQUANTIZE, QUANTIZE
+from npu_assay.partitioners.exir.ops import DEQUANTIZE, QUANTIZE, edge_op
 from npu_assay.reference import golden, integer
 from npu_assay.reference.affine import Affine
 from npu_assay.reference.arithmetic.xnnpack import is_matrix_product
 from npu_assay.reference.golden import Bounded, Codes, accuracy_xnnpack
 from npu_assay.reference.golden.special import other_class
 from npu_assay.reference.integer import QTensor
-from npu_assay.reference.operators.home import FIRST, KEPT, TOTAL
+from npu_assay.reference.operators.home import BYTES, FIRST, FLOATING, KEPT, TOTAL
 
 CODES_END = 127
 """The largest code of 8 bits."""
@@ -85,6 +86,8 @@ class _Node:
 
 
 NOTHING = Exact({}, {})
+OPERANDS, FACTORS = ("number", "Optional[number]", "Tensor"), ("alpha", "beta")
+"""Types of arguments in schemas that give a result its type, also as numbers; and those that do not, by name."""
 
 
 def walk(graph: Graph, scheme: str | None, delegated: bool, exact: Exact = NOTHING) -> Walk:
@@ -134,20 +137,37 @@ def result_type(step: Step, given: Sequence[torch.dtype]) -> torch.dtype:
     named = options.get("dtype") or options.get("out_dtype")
     if step.op in QUANTIZE:
         named = step.args[-1]
-    kind = golden.result_kind(step.op)
-    if kind != "reals":
-        return torch.bool if kind == "truths" else torch.int64
+    kind, rule = golden.result_kind(step.op), golden.dtype_rule(step.op)
+    if kind == "truths":
+        return torch.uint8 if rule == BYTES and given[0] == torch.uint8 else torch.bool
+    if kind == "indices":
+        return torch.int64
     if named is not None:
         found: torch.dtype = typed(named)
         return found
     if step.op in DEQUANTIZE or step.dynamic is not None or not given:
         return torch.float32
-    rule = golden.dtype_rule(step.op)
-    if rule == TOTAL and not given[0].is_floating_point:
+    joined = given[0] if rule in (FIRST, KEPT) else reduce(torch.promote_types, given)
+    if joined.is_floating_point or rule in (FIRST, KEPT):
+        return joined
+    if rule == TOTAL:
         return torch.int64
-    joined = given[0] if rule == FIRST else reduce(torch.promote_types, given)
-    real = rule != KEPT and any(isinstance(argument, float) for argument in step.args)
-    return torch.promote_types(joined, torch.float32) if real and not joined.is_floating_point else joined
+    numbers = _numbers(step)
+    if rule == FLOATING or any(isinstance(number, float) for number in numbers):
+        return torch.float32
+    whole = any(not isinstance(number, bool) for number in numbers)
+    return torch.int64 if joined == torch.bool and whole else joined
+
+
+def _numbers(step: Step) -> list[Any]:
+    """The numbers among a step's arguments that are operands, as tensors are; not its axes, sizes and factors."""
+    schema, named = edge_op(step.op).schema, dict(step.kwargs)
+    if schema is None:
+        return []
+    for argument, given in zip(schema.arguments, step.args, strict=False):
+        named[argument.name] = given
+    operands = [a.name for a in schema.arguments if str(a.type) in OPERANDS and a.name not in FACTORS]
+    return [named[name] for name in operands if isinstance(named.get(name), (int, float))]
 
 
 def real_value(value: Value) -> Bounded:
@@ -225,6 +245,8 @@ class _Arithmetic:
             slack = golden.device(step.op, args, kwargs, real, unit, self.scheme, wide=wide)
         if self.floats:
             slack = slack + golden.quantise_float32(real, unit)
+        if isinstance(slack, Tensor):  # of a result that is no number nothing is known
+            slack = slack.nan_to_num(math.inf, math.inf)
         if step.quant is None:  # fused: its rounding is the activation's; the slack goes through that one
             return _Result(Bounded(real.value, real.error + slack * unit), 0.0, False)
         return _Result(real, slack, self.device and golden.on_grid(step.op, args, kwargs, unit))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from npu_assay.reference.operators.home import (
     ANY,
+    FLOATING,
     KEPT,
     NO_CODES,
     PICKED,
@@ -91,6 +92,7 @@ ACTIVATION = (
     written(
         "aten.sigmoid.default",
         "elementwise:sigmoid",
+        dtype=FLOATING,
         schemes=Schemes(tflite("arithmetic:sigmoid", "slack:table", after=(ANY,)), LOOKED_UP, REAL),
         kernels=Kernels(Accuracy(2.2), Accuracy(2, 6.1e-5)),  # 0 below -9.7
         onnx="Sigmoid",
@@ -98,6 +100,7 @@ ACTIVATION = (
     written(
         "aten.tanh.default",
         "elementwise:tanh",
+        dtype=FLOATING,
         schemes=Schemes(tflite("arithmetic:tanh", "slack:table", after=(ANY,)), LOOKED_UP, REAL),
         kernels=Kernels(Accuracy(2.2), Accuracy(3)),
         onnx="Tanh",

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from npu_assay.reference.operators.home import NUMBERS_ALONE, PICKED, TRUTHS, TRUTHS_ALONE, Operator, function, written
+from npu_assay.reference.operators.home import (
+    BYTES,
+    NUMBERS_ALONE,
+    PICKED,
+    TRUTHS,
+    TRUTHS_ALONE,
+    Operator,
+    function,
+    written,
+)
 
 
 def _compared(name: str, onnx: str) -> tuple[Operator, Operator]:
@@ -43,7 +52,7 @@ COMPARISON = (
     *_compared("le", "LessOrEqual"),
     *_compared("lt", "Less"),
     *(_truth(f"aten.logical_{name}.default", f"selection:logical_{name}") for name in ("and", "not", "or", "xor")),
-    *(_truth(f"aten.any.{overload}", "selection:any_") for overload in ("default", "dim", "dims")),
+    *(_truth(f"aten.any.{overload}", "selection:any_", dtype=BYTES) for overload in ("default", "dim", "dims")),
     _bits("bitwise_and.Scalar"),
     _bits("bitwise_and.Tensor"),
     _bits("bitwise_left_shift.Tensor"),

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from npu_assay.reference.operators.home import NO_CODES, UNNAMED, Operator, Schemes, behind, function, tosa, written
+from npu_assay.reference.operators.home import (
+    JOINED,
+    KEPT,
+    NO_CODES,
+    UNNAMED,
+    Operator,
+    Schemes,
+    behind,
+    function,
+    tosa,
+    written,
+)
 
 
-def _made(name: str) -> Operator:
+def _made(name: str, dtype: str = JOINED) -> Operator:
     """A tensor that depends on no other's numbers."""
     schemes = Schemes(UNNAMED, tosa("tosa:full"), UNNAMED)
-    return written(name, "selection:constant", schemes=schemes, without_onnx="nothing is computed")
+    return written(name, "selection:constant", schemes=schemes, dtype=dtype, without_onnx="nothing is computed")
 
 
 QUANTIZING = "it stands between reals and codes; each scheme's own quantize says what its codes are"
@@ -18,7 +29,7 @@ CREATION = (
     _made("aten.arange.start_step"),
     _made("aten.eye.default"),
     _made("aten.full.default"),
-    _made("aten.full_like.default"),
+    _made("aten.full_like.default", KEPT),
     _made("aten.linspace.default"),
     _made("aten.scalar_tensor.default"),
     written(

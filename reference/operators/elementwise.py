@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from npu_assay.reference.operators.home import (
+    FLOATING,
     LINES,
     NO_CODES,
     REAL,
@@ -36,6 +37,11 @@ SMALLER = "slack_tosa:smaller_scale"
 def _looked_up(name: str, golden: str, xnnpack: str = UNNAMED, tflite: Codes | str = UNNAMED, **more: Any) -> Operator:
     """A function of one number, which TOSA looks up."""
     return written(f"aten.{name}.default", golden, schemes=Schemes(tflite, LOOKED_UP, xnnpack), **more)
+
+
+def _real(name: str, golden: str, *rest: Any, **more: Any) -> Operator:
+    """As `_looked_up`, of a function whose results are no whole numbers."""
+    return _looked_up(name, golden, *rest, dtype=FLOATING, **more)
 
 
 POSITIVE = (0.05, 5.95)
@@ -97,6 +103,7 @@ ARITHMETIC = (
         "aten.div.Tensor",
         "linear:div",
         schemes=Schemes(tflite("arithmetic:div", "slack:quotient", operands=(True, False)), UNNAMED, REAL),
+        dtype=FLOATING,
         terms=0,
         onnx="Div(self, other)",
     ),
@@ -163,20 +170,20 @@ FUNCTIONS = (
         terms=0,
         onnx="Neg",
     ),
-    _looked_up("acos", "transcendental:acos", onnx="Acos"),
-    _looked_up("acosh", "transcendental:acosh", onnx="Acosh"),
-    _looked_up("asin", "transcendental:asin", onnx="Asin"),
-    _looked_up("asinh", "transcendental:asinh", onnx="Asinh"),
-    _looked_up("atan", "transcendental:atan", onnx="Atan"),
-    _looked_up("atanh", "transcendental:atanh", onnx="Atanh"),
+    _real("acos", "transcendental:acos", onnx="Acos"),
+    _real("acosh", "transcendental:acosh", onnx="Acosh"),
+    _real("asin", "transcendental:asin", onnx="Asin"),
+    _real("asinh", "transcendental:asinh", onnx="Asinh"),
+    _real("atan", "transcendental:atan", onnx="Atan"),
+    _real("atanh", "transcendental:atanh", onnx="Atanh"),
     _looked_up("ceil", "functions:ceil", REAL, terms=0, onnx="Ceil"),
-    _looked_up(  # the zeros of a reduced argument
+    _real(  # the zeros of a reduced argument
         "cos", "functions:cos", REAL, kernels=Kernels(Accuracy(3, 1.7e-7), Accuracy(3)), onnx="Cos"
     ),
-    _looked_up("cosh", "transcendental:cosh", onnx="Cosh"),
-    _looked_up("erf", "transcendental:erf", without_onnx="onnx.reference computes erf in float32"),
-    _looked_up("erfinv", "transcendental:erfinv", without_onnx="ONNX has no inverse of erf"),
-    _looked_up(  # in float16 never below 2**-15
+    _real("cosh", "transcendental:cosh", onnx="Cosh"),
+    _real("erf", "transcendental:erf", without_onnx="onnx.reference computes erf in float32"),
+    _real("erfinv", "transcendental:erfinv", without_onnx="ONNX has no inverse of erf"),
+    _real(  # in float16 never below 2**-15
         "exp",
         "elementwise:exp",
         REAL,
@@ -184,9 +191,9 @@ FUNCTIONS = (
         kernels=Kernels(Accuracy(29), Accuracy(3, 3.1e-5)),
         onnx="Exp",
     ),
-    _looked_up("expm1", "transcendental:expm1", without_onnx="exp(x) - 1 loses what expm1 is there for"),
+    _real("expm1", "transcendental:expm1", without_onnx="exp(x) - 1 loses what expm1 is there for"),
     _looked_up("floor", "functions:floor", REAL, terms=0, onnx="Floor"),
-    _looked_up(  # near 1
+    _real(  # near 1
         "log",
         "functions:log",
         REAL,
@@ -194,29 +201,44 @@ FUNCTIONS = (
         kernels=Kernels(Accuracy(2, 1.2e-7), Accuracy(4, 2.0**-10)),
         onnx="Log",
     ),
-    _looked_up("log10", "transcendental:log10", onnx="elementwise:log10"),
-    _looked_up("log1p", "transcendental:log1p", without_onnx="log(1 + x) loses what log1p is there for"),
-    _looked_up("reciprocal", "transcendental:reciprocal", onnx="Reciprocal"),
+    _real("log10", "transcendental:log10", onnx="elementwise:log10"),
+    _real("log1p", "transcendental:log1p", without_onnx="log(1 + x) loses what log1p is there for"),
+    _real("reciprocal", "transcendental:reciprocal", onnx="Reciprocal"),
     _looked_up("round", "transcendental:round_", onnx="Round"),
-    _looked_up("rsqrt", "functions:rsqrt", REAL, kernels=Kernels(Accuracy(1), Accuracy(1)), onnx="elementwise:rsqrt"),
+    _real("rsqrt", "functions:rsqrt", REAL, kernels=Kernels(Accuracy(1), Accuracy(1)), onnx="elementwise:rsqrt"),
     _looked_up("sign", "transcendental:sign", onnx="Sign"),
-    _looked_up(  # the zeros of a reduced argument
+    _real(  # the zeros of a reduced argument
         "sin", "functions:sin", REAL, kernels=Kernels(Accuracy(3, 2.0e-7), Accuracy(3)), onnx="Sin"
     ),
-    _looked_up("sinh", "transcendental:sinh", onnx="Sinh"),
-    _looked_up("tan", "transcendental:tan", onnx="Tan"),
+    _real("sinh", "transcendental:sinh", onnx="Sinh"),
+    _real("tan", "transcendental:tan", onnx="Tan"),
 )
 
 ELEMENTWISE = (
     *ARITHMETIC,
     *FUNCTIONS,
     function(
-        "aten.log2.default", "bends:log2", takes=POSITIVE, gives=(-4.5, 3.0), bounded=True, onnx="elementwise:log2"
+        "aten.log2.default",
+        "bends:log2",
+        dtype=FLOATING,
+        takes=POSITIVE,
+        gives=(-4.5, 3.0),
+        bounded=True,
+        onnx="elementwise:log2",
     ),
-    function("aten.logit.default", "bends:logit", 0.01, takes=(0.0, 1.0), gives=(-4.6, 4.6), onnx="elementwise:logit"),
+    function(
+        "aten.logit.default",
+        "bends:logit",
+        0.01,
+        dtype=FLOATING,
+        takes=(0.0, 1.0),
+        gives=(-4.6, 4.6),
+        onnx="elementwise:logit",
+    ),
     function(
         "aten.sqrt.default",
         "functions:sqrt",
+        dtype=FLOATING,
         takes=(0.0, 6.0),
         gives=(0.0, 2.5),
         bounded=True,
@@ -234,7 +256,14 @@ ELEMENTWISE = (
         onnx="elementwise:taken_from",
     ),
     function("aten.mul.Scalar", "linear:mul", 0.75, spellings=(("minus_2", behind(-2)),), onnx="elementwise:times"),
-    function("aten.div.Scalar", "linear:div", 1.5, spellings=(("minus_2", behind(-2)),), onnx="elementwise:over"),
+    function(
+        "aten.div.Scalar",
+        "linear:div",
+        1.5,
+        dtype=FLOATING,
+        spellings=(("minus_2", behind(-2)),),
+        onnx="elementwise:over",
+    ),
     Operator(
         "aten.div.Scalar_mode",
         "selection:quotient",
@@ -260,7 +289,13 @@ ELEMENTWISE = (
         onnx="elementwise:power_of",
         schemes=NO_CODES,
     ),
-    _two("aten.atan2.default", "bends:atan2", gives=(-3.2, 3.2), without_onnx="ONNX has no angle of two numbers"),
+    _two(
+        "aten.atan2.default",
+        "bends:atan2",
+        dtype=FLOATING,
+        gives=(-3.2, 3.2),
+        without_onnx="ONNX has no angle of two numbers",
+    ),
     _two("aten.fmod.Tensor", "bends:fmod", other=(0.75, 3.0), onnx="elementwise:fmod"),
     _two(
         "aten.floor_divide.default",

@@ -153,6 +153,7 @@ SLICING = (
     written(
         "aten.copy.default",
         "selection:copied",
+        dtype=FIRST,
         schemes=Schemes(UNNAMED, tosa("tosa:copy"), UNNAMED),
         without_onnx=PICKED,
     ),
