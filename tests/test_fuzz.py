@@ -15,6 +15,7 @@ from torch import fx
 from torch.export import ExportedProgram
 
 from npu_assay.conformance.backend.loading import load_backend
+from npu_assay.conformance.fuzz.answering import quantizes
 from npu_assay.conformance.fuzz.names import Name, is_program, parse
 from npu_assay.conformance.fuzz.observe import run_program_case
 from npu_assay.conformance.fuzz.programs import Programs
@@ -110,6 +111,24 @@ def test_other_sizes_may_leave_fewer_results() -> None:
     graph = Graph((x,), steps, (Ref("subject"),))
     assert kinds(graph) is not None
     assert kinds(replace(graph, values=(replace(x, shape=(2, 2)),))) is None
+
+
+@pytest.mark.parametrize(("sizes", "fit"), [((2, 2, 2, 2), True), ((1, 2, 2, 2), False), ((2, 2, 2, 3), False)])
+def test_a_batch_norm_has_its_numbers_for_each_channel(sizes: tuple[int, ...], fit: bool) -> None:
+    """torch does not see to it, and reads what lies behind them."""
+    names = ("factors", "shifts", "means", "variances")
+    values = [Value("x", (1, 2, 3), None)]
+    values += [Value(name, (size,), None, constant=True) for name, size in zip(names, sizes, strict=True)]
+    args = (*(Ref(value.name) for value in values), 0.1, 1e-3)
+    step = Step("subject", "aten._native_batch_norm_legit_no_training.default", args)
+    assert (kinds(Graph(tuple(values), (step,), (Ref("subject"),))) is not None) == fit
+
+
+@pytest.mark.parametrize(("scale", "fits"), [(0.1, True), (2.0**-127, True), (2.0**-128, False), ((0.1, 1e-40), False)])
+def test_torch_has_no_codes_where_a_scale_has_no_reciprocal(scale: float | tuple[float, ...], fits: bool) -> None:
+    """It multiplies by float32(1 / scale), an infinity, which makes NaN of zeros."""
+    x = Value("x", (1, 2), Quant(scale, axis=1 if isinstance(scale, tuple) else None))
+    assert quantizes(Graph((x,), (), (Ref("x"),))) == fits
 
 
 def test_reductions_are_smaller_and_end() -> None:

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 
+import torch
 from torch import Tensor, fx
 from torch.export import ExportedProgram
 
 from npu_assay.conformance.programs.build import model_inputs
+from npu_assay.conformance.programs.graph import Graph
 from npu_assay.conformance.record.results import Failure
 from npu_assay.conformance.run.answering import Sources, Watch, Work, compile_again, compiled, ended, runs
 from npu_assay.conformance.run.outline import Tags, outline
@@ -22,6 +24,7 @@ from npu_assay.partitioners.exir import Backend, run_program
 from npu_assay.partitioners.exir.backend.partitioner import DELEGATION_TAG
 
 PARTITION = "partition"
+LARGEST = torch.finfo(torch.float32).max
 REFUSED = (RuntimeError, TypeError, ValueError, IndexError, AssertionError)
 """The errors that torch raises for arguments that it refuses."""
 
@@ -37,7 +40,7 @@ def _answer(work: Work) -> None:
     work.enter("passes")
     program = prepared(question.graph, work.backend, question.preserve, question.mark)
     found.nodes = outline(program.graph)
-    found.expected = _in_torch(program, model_inputs(question.graph))
+    found.expected = _in_torch(program, model_inputs(question.graph)) if quantizes(question.graph) else None
     if found.expected is None:
         return
     work.enter("partition")
@@ -50,6 +53,14 @@ def _answer(work: Work) -> None:
         runs(work, lowered, sources)
     work.settings()
     compile_again(work, lowered, sources)
+
+
+def quantizes(graph: Graph) -> bool:
+    """Whether torch can quantize by every scale of a graph: it multiplies by float32(1 / scale), which is a number."""
+    quants = [*(value.quant for value in graph.values), *(step.quant for step in graph.steps)]
+    given = [quant.scale for quant in quants if quant is not None]
+    scales = (scale for each in given for scale in (each if isinstance(each, tuple) else (each,)))
+    return all(LARGEST * scale >= 1 for scale in scales)
 
 
 def _in_torch(program: ExportedProgram, inputs: Sequence[Tensor]) -> list[Tensor] | None:

@@ -75,11 +75,16 @@ def _results(op: str, args: tuple[Any, ...], kwargs: tuple[tuple[str, Any], ...]
     if any(not isinstance(x, torch.Tensor) or x.numel() > MOST or x.dtype not in NAMES for x in tensors):
         return None
     shapes = [(tuple(tensor.shape), NAMES[tensor.dtype]) for tensor in tensors]
-    return shapes if _bias_fits(op, args, shapes) else None
+    return shapes if _parameters_fit(op, args, shapes) else None
 
 
-def _bias_fits(op: str, args: tuple[Any, ...], results: Sequence[tuple[Shape, str]]) -> bool:
-    """Whether a bias has the right shape: without numbers, torch ignores a convolution's and broadcasts a linear's."""
+def _parameters_fit(op: str, args: tuple[Any, ...], results: Sequence[tuple[Shape, str]]) -> bool:
+    """Whether a bias, or what a batch norm has for each channel, has the right shape, which torch does not see to.
+
+    Without numbers it ignores a convolution's bias and broadcasts a linear's; a batch norm reads what lies behind.
+    """
+    if "batch_norm" in op:
+        return all(each.shape == args[0].shape[1:2] for each in args[1:5] if isinstance(each, Kind))
     if op == LINEAR and len(args) > 2 and isinstance(args[2], Kind):
         return bool(args[2].shape == args[1].shape[:1])
     if op != CONVOLUTION or not isinstance(args[2], Kind):
