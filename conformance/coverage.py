@@ -45,7 +45,7 @@ def _of_codes(precision: str) -> Iterator[tuple[tuple[str, str], str | None]]:
         )
     for name in ("clamp.default", "clamp.Tensor"):
         yield (f"aten.{name}/{precision}", "bounds"), "torch refuses a clamp without bounds"
-    yield (f"aten.where.self/{precision}", "condition_dtype"), "torch takes nothing else but uint8, of which it warns"
+    yield (f"aten.where.self/{precision}", "condition_dtype"), "torch exports boolean conditions alone"
     yield (f"aten.index.Tensor/{precision}", "max_elements"), "2**31 numbers do not fit into a test's memory"
     yield (f"aten.full_like.default/{precision}", "dtype"), "its numbers are float32"
     yield (f"aten.mean.dim/{precision}", "rescale"), None

@@ -157,6 +157,17 @@ def domain_of(name: str, row: str, precision: str) -> Domain:
     return Domain(defined(table, table.rows[0], precision), list(looks(table, cases)), cases)
 
 
+def test_torch_refusing_every_other_type_of_an_operand_is_a_proof() -> None:
+    domain = domain_of("ethos_u85@1.5", "aten.where.self", "int8")
+    held = next(each for each in domain.held if each.code == "condition_dtype")
+    (hole,) = owed(held, domain.looks)
+    assert proof(domain, hole).kind == "open"  # nothing was tried
+    domain.singles()
+    assert "c_type" in domain.refusing and proof(domain, hole).kind == "torch"
+    conditions = (value for look in domain.every_look for value in look.case.graph.values if value.name == "c")
+    assert {value.dtype for value in conditions} == {"bool"}
+
+
 def test_what_the_golden_has_no_numbers_of_is_no_case() -> None:
     """A power of two tensors: torch takes it, and nothing says what its numbers must be."""
     domain = domain_of("ethos_u55@1.5", "aten.pow.Tensor_Tensor", "int8")

@@ -135,6 +135,37 @@ def test_codes_beyond_the_range_are_off_the_grid() -> None:
     assert failed(judge(golden(graph), [wrong], SCHEME)) == ["on_grid"]
 
 
+SCALES = (0.05, 0.07, 0.11, 0.13)
+
+
+def channels(scales: tuple[float, ...] = SCALES) -> Graph:
+    """A result with a scale for each of four channels, which torch alone computes."""
+    return one("aten.neg.default", x=value("x", (3, 4), quant(0.03, 7)), y=Quant(scales, 5, axis=1))
+
+
+def test_a_result_with_scales_of_channels_is_judged_by_each() -> None:
+    graph = channels()
+    assert failed(judge(golden(graph), fallback(graph), SCHEME, delegated=False)) == []
+    inner = Step("t", "aten.relu.default", (Ref("s0"),), (), Y)
+    after = replace(graph, steps=(*graph.steps, inner), outputs=(Ref("t"),))
+    assert failed(judge(golden(after), fallback(after), SCHEME, delegated=False)) == []
+
+
+def test_only_the_grid_guard_sees_scales_of_other_channels() -> None:
+    (wrong,) = fallback(channels(SCALES[::-1]))
+    (_, _, _, result) = judge(golden(channels()), [wrong], SCHEME, delegated=False)
+    assert result.gate == "on_grid" and "expected one of codes -128..127 of scale 0.0" in result.messages[0]
+
+
+@pytest.mark.parametrize("channel", range(4))
+def test_a_code_too_many_of_one_channel_fails_gate_3(channel: int) -> None:
+    graph = channels()
+    (output,) = fallback(graph)
+    output[2, channel] += SCALES[channel]
+    found = judge(golden(graph), [output], SCHEME, delegated=False)
+    assert "gate3" in failed(found) and f"out[2,{channel}] = " in found[-2].messages[0]
+
+
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
 def test_not_finite(bad: float) -> None:
     graph, output = good()

@@ -147,10 +147,15 @@ def test_an_input_may_have_a_scale_for_each_index() -> None:
     assert torch.equal(*(run(x)[0] for run in (module(graph), lambda x: run_program(build(graph), [x]))))
 
 
-def test_a_result_with_several_scales_is_an_error() -> None:
-    step = Step("y", "aten.abs.default", (Ref("x"),), (), Quant((0.1, 0.2), 0, axis=0))
-    with pytest.raises(ValueError, match="y: a result has one scale, found 2"):
-        build(Graph((Value("x", (2,), Q),), (step,), (Ref("y"),)))
+def test_a_result_may_have_a_scale_for_each_index() -> None:
+    step = Step("y", "aten.abs.default", (Ref("x"),), (), Quant((0.1, 0.2), 5, axis=1))
+    graph = Graph((Value("x", (3, 2), replace(Q, scale=0.031), Fill("ramp")),), (step,), (Ref("y"),))
+    (x,) = model_inputs(graph)
+    operators = [target_name(node.target) for node in build(graph).graph.nodes if node.op == "call_function"]
+    assert operators[-2:] == [f"quantized_decomposed.{name}quantize_per_channel.default" for name in ("", "de")]
+    steps = torch.tensor([0.1, 0.2])
+    for (found,) in (module(graph)(x), run_program(build(graph), [x])):
+        assert torch.allclose(found, steps * (x.abs() / steps).round().clamp(-133, 122))
 
 
 # ------------------------------------------------------------------------------------ programs

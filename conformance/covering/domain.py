@@ -67,6 +67,7 @@ class Domain:
         self.held, self.looks = tuple(held), tuple(looks)
         self.tried, self.unfit = list[Tried](), list[Tried]()
         self.count = self.refused = 0
+        self.refusing = set[str]()  # the knobs that gave a program which torch refuses
         self._taken = {program_key(case): case for case in everything}
         self._seen = set[object]()
         self._placed = dict[tuple[str, Turns], Tried]()
@@ -126,6 +127,7 @@ class Domain:
         look = self._look(case) if _groups_fit(case.graph) else None
         if look is None:
             self.refused += 1
+            self.refusing |= {name for name, _ in turns[-1:]}
             return None
         if key in self._taken:  # a case has a verdict already, or the table is silent on it
             case = replace(case, expect="unspecified", reason=None)

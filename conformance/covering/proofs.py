@@ -12,13 +12,15 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from npu_assay.conformance.cases.make import SUBJECT
 from npu_assay.conformance.covering.atoms import Owed, side_of
 from npu_assay.conformance.covering.domain import Domain, Tried
 from npu_assay.conformance.covering.filling import apart, filled, holes
 from npu_assay.conformance.covering.looks import Look
 from npu_assay.conformance.covering.pairs import Pairing, classes
 from npu_assay.conformance.predicates.definitions import Defined
-from npu_assay.conformance.programs.graph import Case
+from npu_assay.conformance.programs.graph import Case, Ref
+from npu_assay.reference.golden.aten import bound
 
 LISTED = 3  # constraints that a proof names
 
@@ -101,9 +103,17 @@ def proof(domain: Domain, hole: Owed) -> Proof:
     seen = [*domain.every_look, *(each.look for each in domain.unfit)]
     values = {repr(domain.value(defined, hole, look)) for look in seen} if hole.feature else set[str]()
     truths = {look.atoms[hole.code][index] for look in seen}
-    turned = hole.feature.endswith(".rank")  # torch may refuse every other rank
+    turned = hole.feature.endswith(".rank") or _type_is_fixed(domain, hole.feature)  # torch may refuse every other one
     turned |= hole.feature == "operands" and not any(look.application.operands for look in seen)  # it takes no tensor
     return _proof(domain, found, hole.code, turned or len(values) > 1 or len(truths) > 1)
+
+
+def _type_is_fixed(domain: Domain, feature: str) -> bool:
+    """Whether the feature is the dtype of an operand which programs of the domain change, and torch refuses some."""
+    operand, _, rest = feature.partition(".")
+    steps = (step for look in domain.starts for step in look.case.graph.steps if step.name == SUBJECT)
+    named = (bound(step.op, step.args, dict(step.kwargs)).get(operand) for step in steps)
+    return rest == "dtype" and any(isinstance(ref, Ref) and f"{ref.name}_type" in domain.refusing for ref in named)
 
 
 def pair_proof(domain: Domain, pairing: Pairing) -> Proof:

@@ -101,7 +101,9 @@ def _table(output: Tensor, expected: Bounded, codes: Tensor | None, quant: Quant
     real, value, bound = output.to(torch.float64), expected.value, expected.spread()
     distance = (real - value).abs().nan_to_num(nan=float("inf")).flatten()
     order = torch.argsort(distance, descending=True, stable=True)[:ELEMENTS].tolist()
-    found_codes = None if quant is None else (real / affine(quant).scale32).round() + quant.zero_point
+    found_codes = None
+    if quant is not None and quant.axis is None:
+        found_codes = (real / affine(quant).scale32).round() + quant.zero_point
     head = ["element", "found", "expected", "bound", *(["code", "exact code"] if found_codes is not None else [])]
     rows = [head]
     for place in order:

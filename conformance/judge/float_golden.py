@@ -9,7 +9,7 @@ starts from the nearest codes, so an ambiguous code in one step makes more codes
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
@@ -29,7 +29,7 @@ from npu_assay.conformance.judge.integer_golden import (
     substitute,
     with_moved_quants,
 )
-from npu_assay.conformance.programs.build import materialise
+from npu_assay.conformance.programs.build import has_channels, materialise
 from npu_assay.conformance.programs.edge_form import typed
 from npu_assay.conformance.programs.graph import Graph, Quant, Ref, Step, Value, references
 from npu_assay.conformance.record.results import NOISE
@@ -101,6 +101,7 @@ def walk(graph: Graph, scheme: str | None, delegated: bool, exact: Exact = NOTHI
     nodes: dict[Ref, _Node] = {Ref(value.name): _value_node(value) for value in graph.values}
     for step in graph.steps:
         quant = quants[step.name]
+        quant = None if has_channels(quant) else quant  # no device has such results: they are those of floats
         integers = (
             quant is not None
             and integer.codes_of(step.op, named) is not None
@@ -292,6 +293,8 @@ def _output(step: Step, ref: Ref, chain: _Result, code: _Result, dtype: torch.dt
         return _Node(chain.real, code.real, dtype=torch.int64)
     if step.quant is None:
         return _real_node(ref, chain, code, exact.reals.get(ref), dtype)
+    if has_channels(step.quant):
+        return _channels_node(step.quant, chain.real, code.real)
     return _node(step, ref, chain, code, exact.codes.get(ref))
 
 
@@ -324,6 +327,27 @@ def _node(step: Step, ref: Ref, chain: _Result, code: _Result, exact: QTensor | 
     if bounded.exact and next_code.exact and not contradiction:
         bounded = next_code
     return _Node(bounded, next_code, codes, step.quant, contradiction=contradiction)
+
+
+def _channels_node(quant: Quant, chain: Bounded, code: Bounded) -> _Node:
+    """A result with a scale per channel, as reals: each is half a step of its own channel off, and on its grid."""
+    bounded = _by_channel(quant, chain, golden.quantised)
+    return _Node(bounded, _by_channel(quant, code, _nearest), quant=quant)
+
+
+def _nearest(real: Bounded, y: Affine, slack: golden.Slack) -> Bounded:
+    return golden.legal_codes(real, y, slack).real(y)
+
+
+def _by_channel(quant: Quant, real: Bounded, rounded: Callable[[Bounded, Affine, golden.Slack], Bounded]) -> Bounded:
+    """What becomes of each channel that is quantized by itself, in float arithmetic."""
+    assert isinstance(quant.scale, tuple) and quant.axis is not None
+    axis, found = quant.axis, list[Bounded]()
+    for index, scale in enumerate(quant.scale):
+        part = Bounded(real.value.narrow(axis, index, 1), real.spread().narrow(axis, index, 1))
+        y = affine(replace(quant, scale=scale, axis=None))
+        found.append(rounded(part, y, golden.quantise_float32(part, y.scale32)))
+    return Bounded(torch.cat([x.value for x in found], axis), torch.cat([x.spread() for x in found], axis))
 
 
 def _contradiction(ref: Ref, exact: QTensor, codes: Codes) -> str:

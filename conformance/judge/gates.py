@@ -94,14 +94,16 @@ def on_grid(run: Walk, index: int, output: Tensor) -> str:
     quant = run.quants[index]
     if quant is None:
         return ""
-    steps = output.to(torch.float64) / _scale(quant)
+    unit = _unit(quant, output.dim())
+    steps = output.to(torch.float64) / unit
     whole = steps.round()
     off = (steps - whole).abs() > steps.abs() * 2.0**-22
     off |= (whole < quant.qmin - quant.zero_point) | (whole > quant.qmax - quant.zero_point)
     if not bool(off.any()):
         return ""
     at = _first(off)
-    limits = f"codes {quant.qmin}..{quant.qmax} of scale {_scale(quant):g}, zero point {quant.zero_point}"
+    scale = unit if isinstance(unit, float) else _at(unit.expand_as(steps), at)
+    limits = f"codes {quant.qmin}..{quant.qmax} of scale {scale:g}, zero point {quant.zero_point}"
     return f"{_subscript(off, at)} = {_at(output, at):g}, expected one of {limits}{_count(off)}"
 
 
@@ -303,9 +305,12 @@ CHECKS: Mapping[str, Check] = MappingProxyType(
 # ------------------------------------------------------------------------------------ wording
 
 
-def _scale(quant: Quant) -> float:
-    """An activation's scale in float32, as file formats store it."""
-    return affine(quant).scale32
+def _unit(quant: Quant, rank: int) -> float | Tensor:
+    """An activation's scale in float32, as file formats store it; one per channel along the axis that has them."""
+    if not isinstance(quant.scale, tuple):
+        return affine(quant).scale32
+    sizes = [-1 if axis == quant.axis else 1 for axis in range(rank)]
+    return torch.tensor(quant.scale, dtype=torch.float32).to(torch.float64).reshape(sizes)
 
 
 def _subscript(tensor: Tensor, at: int) -> str:

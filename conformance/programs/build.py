@@ -164,7 +164,7 @@ def _reals(value: Value) -> Tensor:
 
 def _scale(name: str, quant: Quant) -> float:
     if isinstance(quant.scale, tuple):
-        raise ValueError(f"{name}: a result has one scale, found {len(quant.scale)}; only values are per-channel")
+        raise ValueError(f"{name}: found {len(quant.scale)} scales, expected one")
     return quant.scale
 
 
@@ -290,19 +290,23 @@ def _write(model: _Model, graph: Graph, apply: Apply) -> list[fx.Node]:
 
 
 def _bind(model: _Model, graph: Graph, nodes: Mapping[str, fx.Node]) -> None:
-    """Tell the model which node holds each value's numbers."""
+    """Tell the model which node holds each value's numbers, and which ones the scales of channels."""
     for value in graph.values:
         ref = Ref(value.name)
         if not value.constant or value.quant is None:
             model.floats[ref] = nodes[value.name]
         else:
             model.codes[ref] = (nodes[value.name], value.quant)
-        if value.quant is not None and isinstance(value.quant.scale, tuple):
+        if has_channels(value.quant):
             model.channels[ref] = (nodes[f"{value.name}_scale"], nodes[f"{value.name}_zero_point"])
+    for step in graph.steps:
+        if has_channels(step.quant):
+            both = (nodes[f"{step.name}_scale"], nodes[f"{step.name}_zero_point"])
+            model.channels |= {Ref(step.name, index): both for index in range(step.outputs)}
 
 
 def _buffers(graph: Graph) -> dict[str, Tensor]:
-    """Constants in order; a per-channel value has its scales (float32) and zero points (int64) after it."""
+    """Constants in order, per-channel ones with scales (float32) and zero points (int64); those of results last."""
     buffers: dict[str, Tensor] = {}
     for value in graph.values:
         if value.constant:
@@ -313,7 +317,17 @@ def _buffers(graph: Graph) -> dict[str, Tensor]:
                 scale = scale.reshape(value.shape[0], -1)
             buffers[f"{value.name}_scale"] = scale
             buffers[f"{value.name}_zero_point"] = torch.full(scale.shape, value.quant.zero_point)
+    for step in graph.steps:
+        if step.quant is not None and isinstance(step.quant.scale, tuple):
+            scale = torch.tensor(step.quant.scale, dtype=torch.float32)
+            buffers[f"{step.name}_scale"] = scale
+            buffers[f"{step.name}_zero_point"] = torch.full(scale.shape, step.quant.zero_point)
     return buffers
+
+
+def has_channels(quant: Quant | None) -> bool:
+    """Whether there are several scales: one per channel, or per group."""
+    return quant is not None and isinstance(quant.scale, tuple)
 
 
 # ------------------------------------------------------------------------------------ torch module

@@ -99,7 +99,7 @@ class Step:
     """One operator application, spelled as in ATen (`op` is a name as tables have it).
 
     Arguments are constants, tuples (for lists) and `Ref`; a memory format is its name in torch
-    ("contiguous_format"). `quant` is the output's quantization;
+    ("contiguous_format"). `quant` is the output's quantization (per channel only in programs that no device takes);
     None leaves the output float, unquantized: an activation fused after it, or a float model.
     A step with several outputs has one quantization for all of them.
     `dynamic` quantizes the first operand, a real number, on the way in, with parameters chosen at run time:

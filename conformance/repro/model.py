@@ -86,6 +86,10 @@ def _constants(graph: Graph) -> Iterator[tuple[str, str]]:
             scales = scales if shape is None else f"{scales}.reshape({shape})"
             yield f"{value.name}_scale", scales
             yield f"{value.name}_zero_point", f"torch.full({_scales_shape(value)}, {value.quant.zero_point})"
+    for step in graph.steps:
+        if step.quant is not None and isinstance(step.quant.scale, tuple):
+            yield f"{step.name}_scale", f"torch.tensor([{', '.join(map(number, step.quant.scale))}])"
+            yield f"{step.name}_zero_point", f"torch.full(({len(step.quant.scale)},), {step.quant.zero_point})"
 
 
 def _scales_shape(value: Value) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from npu_assay.conformance.cases import every_operator
 from npu_assay.conformance.cases.limits import LimitError
 from npu_assay.conformance.coverage import coverage, failures
+from npu_assay.conformance.predicates.left_out import silent_without
 from npu_assay.conformance.run.selection import SelectionError, all_cases
 from npu_assay.conformance.table import Row, Table
 from npu_assay.conformance.table.operator_names import nearest_operators
@@ -23,6 +24,7 @@ def findings(table: Table) -> Iterator[str]:
             yield f"{row.name}: the suite has no cases for this operator{nearest_operators(row.name, known)}"
             continue
         yield from _of_row(table, row)
+        yield from _left_out(table, row)
     for defined in table.own.definitions:
         if defined.unchecked:
             rows = [row.name for row in table.rows if defined.code in table.codes(row)]
@@ -39,6 +41,17 @@ def _of_row(table: Table, row: Row) -> Iterator[str]:
         return
     if not refused:
         yield from failures(coverage(alone, cases))
+
+
+def _left_out(table: Table, row: Row) -> Iterator[str]:
+    """Predicates that say nothing of programs which leave out an argument, as torch lets them."""
+    for code in dict.fromkeys(table.codes(row)):
+        defined = table.own.definition(code)
+        for name in () if defined is None or defined.holds is None else silent_without(row.name, defined.holds):
+            yield (
+                f"{row.name}: {code}: found nothing about programs without {name!r}, which torch allows: "
+                f"expected '{name} is None or ...' where they keep it, or '{name} is not None and ...'"
+            )
 
 
 def _counted(rows: list[str]) -> str:

@@ -56,6 +56,15 @@ def parameters(op: str) -> tuple[tuple[str, bool, Any], ...]:
     return tuple((a.name, bool(a.kwarg_only), a.default_value) for a in function._schema.arguments)
 
 
+@cache
+def optional_parameters(op: str) -> tuple[str, ...]:
+    """The arguments that may be None, in the schema's order."""
+    function = aten(op)
+    if not isinstance(function, OpOverload):
+        return ()
+    return tuple(a.name for a in function._schema.arguments if isinstance(a.type, torch.OptionalType))
+
+
 def bound(op: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """An operator's arguments by their schema names, defaults filled in.
 

@@ -92,7 +92,7 @@ def _of_result(graph: Graph, scales: Sequence[float]) -> Iterator[Knob]:
             yield Knob("out_quantized", False, (True,), _with_result_codes)
         return
     yield Knob("out_quantized", True, (False,), _with_result_codes)
-    yield from _of_quant("out", step.quant, _requantized_result, 4, scales)
+    yield from _of_quant("out", step.quant, _requantized_result, 0, scales)  # its sizes are not known here
     if not _following(graph):
         names = (RELU, "aten.tanh.default", "aten.neg.default")
         yield Knob("out_behind", None, names, _followed)

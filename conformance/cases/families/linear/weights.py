@@ -22,7 +22,7 @@ from npu_assay.conformance.cases.make import (
 )
 from npu_assay.conformance.cases.pieces.everywhere import everywhere
 from npu_assay.conformance.cases.pieces.neighbors import after, fused, then_hardtanh, then_relu, with_activation
-from npu_assay.conformance.cases.pieces.quantization import POSITIVE
+from npu_assay.conformance.cases.pieces.quantization import POSITIVE, scales_of
 from npu_assay.conformance.cases.pieces.spelling import (
     CONVOLUTION,
     DYNAMIC,
@@ -225,6 +225,8 @@ def integer_weighted(u: Call, precision: str, limits: Limits) -> Iterator[CaseDr
                 str(zero).replace("-", "minus_"),
                 u.with_value("w", quant=replace(w, zero_point=zero)),
             )
+    if "per_tensor" in limits:
+        yield outside("per_tensor", "a_result_scale_for_each_channel", _with_result_scales(u))
     yield from integer_activated(u, precision, limits)
     for name in ("min", "max", "alternating", "ramp"):
         yield valued(f"weights_{name}", u.with_value("w", fill=Fill(name)))
@@ -232,6 +234,13 @@ def integer_weighted(u: Call, precision: str, limits: Limits) -> Iterator[CaseDr
     if not is_wide(precision):
         for zero in (-100, 100):
             yield valued(f"result_zero_point_{zero}", replace(u, y=quant(0.05, zero)))
+
+
+def _with_result_scales(u: Call) -> Call:
+    """The call with a scale for each channel of the result."""
+    assert u.y is not None
+    axis, outputs = (1 if u.op == CONVOLUTION else len(u.x.shape) - 1), u.value("b").shape[0]
+    return replace(u, y=scales_of(u.y, axis, outputs))
 
 
 def integer_tied(u: Call) -> Call:
