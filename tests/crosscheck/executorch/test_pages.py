@@ -46,7 +46,7 @@ def answers(page: str, results: Iterable[CaseResult]) -> dict[str, tuple[str, st
 
 
 def _backend(page: str) -> str:
-    return "executorch:" + page.split("-")[1]
+    return "executorch:" + page.removeprefix("executorch-").rpartition("-")[0]
 
 
 def recorded(page: str) -> dict[str, tuple[str, str]]:
