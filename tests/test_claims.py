@@ -29,8 +29,6 @@ BESIDE = ("torch", "torchao", "tosa-tools", "ethos-u-vela", "coremltools", "onnx
 RELEASE = re.compile(rf"\b({'|'.join((*SUBJECTS, *BESIDE))}) (\d+(?:\.\d+)+)")
 FINDINGS = "tests/crosscheck/executorch/test_findings.py"
 """It runs the scripts of all pages in findings/."""
-NOT_RUN_AGAIN = {"executorch-arm-tosa-1.5.1": "Its results were not kept"}
-"""Pages that nothing can derive again, and the words by which each says so."""
 RAW = {
     "executorch-coreml-1.5.1": "coreml@1.5",
     "executorch-vulkan-1.5.1": "vulkan@1.4",
@@ -39,6 +37,7 @@ RAW = {
     "executorch-xnnpack-1.5.1": "xnnpack@1.5",
     "executorch-ethos-u55-1.5.1": "ethos_u55@1.5",
     "executorch-ethos-u85-1.5.1": "ethos_u85@1.5",
+    "executorch-arm-tosa-1.5.1": "ethos_u85@1.5",
 }
 """The pages whose results lie beside them, and their tables."""
 
@@ -140,10 +139,7 @@ def found() -> list[Environment]:
 
 @pytest.mark.parametrize("name", CLAIMS)
 def test_each_page_is_shown_on_the_release_that_it_names(name: str, found: list[Environment]) -> None:
-    if name in NOT_RUN_AGAIN:
-        assert NOT_RUN_AGAIN[name] in CLAIMS[name]
-    else:
-        assert unshown(name, CLAIMS[name], found) == []
+    assert unshown(name, CLAIMS[name], found) == []
 
 
 @pytest.mark.parametrize("name", [name for name in CLAIMS if name.endswith("-triage")])
@@ -158,7 +154,7 @@ def test_tables_are_those_of_the_raw_results(name: str) -> None:
 
 def test_a_page_of_counts_has_its_results_beside_it() -> None:
     counts = {name for name, text in CLAIMS.items() if "\n| both accept | " in text}
-    assert counts == {*RAW, *NOT_RUN_AGAIN}
+    assert counts == RAW.keys()
 
 
 @pytest.mark.parametrize(
