@@ -153,14 +153,17 @@ def test_a_comparison_of_nothing_is_refused(folders: Path, tmp_path: Path) -> No
         "edited": {RESULTS: files[RESULTS].replace(b'"bias":0.0', b'"bias":9.0', 1)},
         "no certificate": {CERTIFICATE: b"{}"},
         "no results": {RESULTS: b""},
+        "not text": {RESULTS: b"\xff"},
     }
     for name, change in edited.items():
         (tmp_path / name).mkdir()
         for file, data in {**files, **change}.items():
             (tmp_path / name / file).write_bytes(data)
+    (tmp_path / "lost").mkdir()
+    (tmp_path / "lost" / CERTIFICATE).write_bytes(files[CERTIFICATE])
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_bytes(b"PK")
-    for name in (*edited, "empty", "file", "nowhere"):
+    for name in (*edited, "lost", "empty", "file", "nowhere"):
         for sides in ((good, tmp_path / name), (tmp_path / name, good)):
             found = diff(*sides)
             assert found.exit_code == 2 and len(found.stderr.splitlines()) == 1 and name in found.stderr, found.stderr

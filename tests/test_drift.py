@@ -296,8 +296,8 @@ def test_document_and_code_by_operator_and_constraint() -> None:
 @pytest.mark.parametrize(
     ("name", "change", "message"),
     [
-        (RESULTS, lambda text: text.replace('"verdict":"accept"', '"verdict":"reject"', 1), "line 1: edited"),
-        (RESULTS, lambda text: text[:-20], "line 110: not a result record"),
+        (RESULTS, lambda text: text.replace('"verdict":"accept"', '"verdict":"reject"', 1), "is not the file that"),
+        (RESULTS, lambda text: text[:-20], "is not the file that"),
         (TABLE, lambda text: text + "]", "table.toml"),
         (CERTIFICATE, lambda text: "{}", "certificate.json"),
     ],
@@ -309,6 +309,7 @@ def test_an_unusable_run_is_one_error(
     edit(tmp_path / "run", name, change)
     found = invoke(tmp_path / "run")
     assert found.exit_code == 2 and message in found.stderr and found.stderr.count("\n") == 1
+    assert found.stderr.startswith(f"assay: {tmp_path / 'run'}: ")
 
 
 def test_errors_of_use(folders: Path, tmp_path: Path) -> None:
