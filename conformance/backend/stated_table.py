@@ -1,7 +1,7 @@
 """The table that a backend's source names, without loading the backend, and so without torch.
 
 Only what the module says in plain words counts: `backend = Backend("name", "name@1.0", ...)`, once, or `replace` of
-another backend with such a table. The table may stand in a name of its own, and be a file beside the module, as
+another backend with such a table. The table may stand in a name of its own, and be a file in the module's folder, as
 `assay new` writes it. Else the backend has to be loaded.
 """
 
@@ -21,8 +21,6 @@ from npu_assay.conformance.common.errors import UsageError
 PLACE = 1  # of the table among Backend's arguments
 HOMES = {"Backend": "npu_assay.partitioners.exir", "replace": "dataclasses"}
 """The modules that these calls have to come from, or modules in them."""
-BESIDE = ("str(Path(__file__).with_name({!r}))", "str(Path(__file__).parent / {!r})")
-"""Two ways to write the path of a file beside the module."""
 
 
 def table_of(spec: str) -> str:
@@ -99,9 +97,10 @@ def _table(value: ast.expr, known: set[str]) -> ast.expr | None:
 
 
 def _text(value: ast.expr, path: Path) -> str | None:
-    """A text, or the path of a file beside the module."""
+    """A text, or the path of a file beside the module, or below its folder."""
     if isinstance(value, ast.Constant):
         return value.value if isinstance(value.value, str) else None
-    names = [each.value for each in ast.walk(value) if isinstance(each, ast.Constant)]
-    written = {form.format(names[0]) for form in BESIDE} if len(names) == 1 else set[str]()
-    return str(path.with_name(names[0])) if ast.unparse(value) in written else None
+    names = [str(each.value) for each in ast.walk(value) if isinstance(each, ast.Constant)][::-1]  # the last one first
+    beside = {f"str(Path(__file__).with_name({name!r}))" for name in names}
+    below = f"str(Path(__file__).parent / {' / '.join(map(repr, names))})"
+    return str(path.parent.joinpath(*names)) if ast.unparse(value) in beside | {below} else None
