@@ -52,7 +52,7 @@ COMMANDS: Mapping[str, Told] = {
     "attest": Told("Sign a run's certificate.", (("assay attest assay-neutron --key private.pem", ""),)),
     "package": Told("Make one archive of a run.", (("assay package assay-neutron", "assay-neutron.zip"),)),
     "drift": Told(
-        "Compare a table with what the code did.",
+        "Compare a table with what the backend did.",
         (("assay drift assay-neutron", "by operator and constraint"), ("assay drift assay-neutron --document", "")),
     ),
     "diff": Told(
