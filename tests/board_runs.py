@@ -72,6 +72,8 @@ def write(
         "waived": len(waived),
     }
     text, asked = results_text(found), selection or Selection()
+    objections = [] if asked.everything else [asked.objection]
+    objections += [f"{failing} of {len(found)} cases fail"] if failing else []
     certificate = Certificate(
         schema=SCHEMA,
         suite={"name": "npu-assay", "version": "0.1.0", "sources": {}},
@@ -84,7 +86,7 @@ def write(
         results_sha256=sha256(text),
         certified=not failing and asked.everything,
         counts=counts,
-        objections=(f"{failing} of {len(found)} cases fail",) if failing else (),
+        objections=tuple(objections),
         level=level,
     )
     folder.mkdir(parents=True)

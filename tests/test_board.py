@@ -399,6 +399,15 @@ def test_a_badge_says_backend_table_and_verdict(tmp_path: Path) -> None:
     assert "#2a7d46" in badge(found) and "http" not in badge(found).replace("http://www.w3.org/2000/svg", "")
 
 
+@pytest.mark.parametrize(
+    ("failing", "said", "color"),
+    [({}, "passed", "#4a5a78"), ({case(ROWS[0], 1): "out[0] = 1"}, "not passed", "#b3261e")],
+)
+def test_a_badge_of_a_selection_says_so(failing: dict[str, str], said: str, color: str, tmp_path: Path) -> None:
+    found, _ = digest(write(tmp_path / "r", results(failing=failing), selection=Selection("abs")))
+    assert f"toy against toy@1.0: {said}, a selection of the cases" in badge(found) and color in badge(found)
+
+
 def test_the_history_shows_what_is_rare(tmp_path: Path) -> None:
     """One failing case of many is at least two high."""
     write(tmp_path / "r", results(400, {case(ROWS[0], 1): "out[0] = 1"}))

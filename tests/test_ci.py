@@ -202,12 +202,14 @@ def test_annotations_are_no_more_than_a_step_shows(failing: Report, tmp_path: Pa
 def test_a_right_run_has_no_annotation(tmp_path: Path) -> None:
     report = run(tmp_path / "out", "backend", Selection("baseline"))
     assert list(annotated(report, tmp_path / "t.toml")) == []
-    assert summary(report, tmp_path / "out").startswith("### Passed: `fake_backend:backend against fake@1.0`\n")
+    assert summary(report, tmp_path / "out").startswith(
+        "### Passed, a selection of the cases: `fake_backend:backend against fake@1.0`\n"
+    )
 
 
 def test_the_summary_says_verdict_counts_and_findings(failing: Report, tmp_path: Path) -> None:
     text = summary(failing, tmp_path / "out")
-    assert text.startswith("### Not certified: `fake_backend:refuses against fake@1.0`\n")
+    assert text.startswith("### Not passed, a selection of the cases: `fake_backend:refuses against fake@1.0`\n")
     counts = failing.certificate.counts
     assert f"| {' | '.join(map(str, counts.values()))} |" in text and counts["fail"] > 0
     assert f"- example `{failing.findings[0].first}`" in text
@@ -240,7 +242,7 @@ def test_the_command_tells_in_a_job_alone(tmp_path: Path) -> None:
     arguments = ("certify", "fake_backend:refuses", "-k", "neg", "-n", "1", "--out", tmp_path / "out")
     found = command(*arguments, environment=job)
     assert found.exit_code == 1 and f"\n::error file=out/{TABLE},line=" in found.output
-    assert path.read_text().startswith("### Not certified: ")
+    assert path.read_text().startswith("### Not passed, a selection of the cases: ")
     assert "::error" not in command(*arguments, environment={"GITHUB_ACTIONS": ""}).output
 
 

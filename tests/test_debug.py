@@ -186,7 +186,15 @@ def test_a_stated_table_is_the_backend_s(name: str) -> None:
         ('backend = Backend(name="x", table="x@1")', "x@1"),
         ('backend = Backend(name="x", table="x@1")\nbackend = Backend(name="x", table="x@2")', None),
         ('if here:\n    backend = Backend(table="x@1")\nelse:\n    backend = other', None),
+        ('backend = Backend("x", "x@1", Partitioner)', "x@1"),
+        ('backend = Backend("x", *rest)', None),
         ('backend = Backend(name="x", table=TABLE)', None),
+        ('TABLE = "x@1"\nbackend = Backend(name="x", table=TABLE)', "x@1"),
+        ('TABLE = "x@1"\nTABLE += "0"\nbackend = Backend(name="x", table=TABLE)', None),
+        ('TABLE = str(Path(__file__).with_name("x@1.toml"))\nbackend = Backend("x", TABLE)', "HERE/x@1.toml"),
+        ('TABLE = str(Path(__file__).parent / "x@1.toml")\nbackend = Backend("x", TABLE)', "HERE/x@1.toml"),
+        ('TABLE = str(Path(__name__).with_name("x@1.toml"))\nbackend = Backend("x", TABLE)', None),
+        ('backend = Backend("x", 3)', None),
         ('backend = Backend(name="x", table=f"x@{version}")', None),
         ('backend = made(table="x@1")', None),
         ('backend = replace(other, name="x", table="x@2")', "x@2"),
@@ -198,14 +206,36 @@ def test_a_stated_table_is_the_backend_s(name: str) -> None:
 )
 def test_only_plain_words_count(text: str, table: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = tmp_path / "module.py"
-    module.write_text(text)
+    module.write_text(f"from npu_assay.partitioners.exir import Backend\nfrom dataclasses import replace\n{text}")
     monkeypatch.setattr(stated, "_source", lambda name: module)
-    assert stated_table("somewhere:backend") == table
+    assert stated_table("somewhere:backend") == (table and table.replace("HERE", str(tmp_path)))
 
 
-def test_a_backend_elsewhere_is_loaded() -> None:
-    """Finding its module may run its package, so nothing is gained there."""
-    assert stated_table("fake_backend:backend") is None and stated_table("no_such") is None
+@pytest.mark.parametrize(
+    "imports",
+    ["from mine import Backend", "from .npu_assay.partitioners.exir import Backend", "class Backend: pass", ""],
+)
+def test_another_thing_of_that_name_says_nothing(imports: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "other.py").write_text(f'{imports}\nbackend = Backend("x", "x@1")')
+    assert stated_table("other:backend") is None
+
+
+def test_the_table_of_a_backend_of_one_s_own_is_read_and_nothing_is_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it is installed, on the path, or beside the current directory; nor is a package run that holds it."""
+    assert stated_table("fake_backend:backend") == load_backend("fake_backend:backend").table
+    assert (
+        stated_table("fake_backend:no_such") is None and stated_table("no_such") is None and stated_table(":") is None
+    )
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "outer" / "inner").mkdir(parents=True)
+    (tmp_path / "outer" / "__init__.py").write_text("raise SystemExit")
+    text = 'from npu_assay.partitioners.exir.backend import Backend\nbackend = Backend("x", "x@1")\nraise SystemExit'
+    (tmp_path / "outer" / "inner" / "__init__.py").write_text(text)
+    assert stated_table("outer.inner:backend") == "x@1"
+    assert stated_table("outer.nothing:backend") is None and stated_table("outer.inner.nothing:backend") is None
     assert command("show", "no_such").exit_code == 2
 
 

@@ -16,7 +16,14 @@ from npu_assay.conformance.compare.difference import KINDS, Run, compare, read_r
 from npu_assay.conformance.compare.difference_groups import groups_by_row, outcomes
 from npu_assay.conformance.compare.difference_markup import html, markdown
 from npu_assay.conformance.compare.difference_text import WIDTH, lines
-from npu_assay.conformance.record.certificate import Fuzz, Selection, certificate_text, outcome_text, read_certificate
+from npu_assay.conformance.record.certificate import (
+    Fuzz,
+    Selection,
+    Shard,
+    certificate_text,
+    outcome_text,
+    read_certificate,
+)
 from npu_assay.conformance.record.folder import sha256
 from npu_assay.conformance.record.names import CERTIFICATE, RESULTS
 from npu_assay.conformance.record.read import read_folder
@@ -153,14 +160,17 @@ def test_a_comparison_of_nothing_is_refused(folders: Path, tmp_path: Path) -> No
         "edited": {RESULTS: files[RESULTS].replace(b'"bias":0.0', b'"bias":9.0', 1)},
         "no certificate": {CERTIFICATE: b"{}"},
         "no results": {RESULTS: b""},
+        "not text": {RESULTS: b"\xff"},
     }
     for name, change in edited.items():
         (tmp_path / name).mkdir()
         for file, data in {**files, **change}.items():
             (tmp_path / name / file).write_bytes(data)
+    (tmp_path / "lost").mkdir()
+    (tmp_path / "lost" / CERTIFICATE).write_bytes(files[CERTIFICATE])
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_bytes(b"PK")
-    for name in (*edited, "empty", "file", "nowhere"):
+    for name in (*edited, "lost", "empty", "file", "nowhere"):
         for sides in ((good, tmp_path / name), (tmp_path / name, good)):
             found = diff(*sides)
             assert found.exit_code == 2 and len(found.stderr.splitlines()) == 1 and name in found.stderr, found.stderr
@@ -256,6 +266,17 @@ def test_a_selection_says_that_it_is_one(folders: Path) -> None:
     data = compare(part, whole).as_json()
     assert (data["a"]["passed"], data["a"]["certified"], data["a"]["selection"]) == (True, False, "-k 'neg'")
     assert (data["b"]["passed"], data["b"]["certified"], data["b"]["selection"]) == (True, True, None)
+
+
+@pytest.mark.parametrize(
+    ("expression", "said"), [(None, "of the cases"), ("neg", "of a selection of the cases (-k 'neg')")]
+)
+def test_a_shard_says_that_it_is_one(expression: str | None, said: str, folders: Path) -> None:
+    selection = Selection(expression, shard=Shard(1, 2))
+    certificate = replace(read_run(folders / "backend").certificate, certified=False, selection=selection)
+    passed = replace(certificate, objections=(selection.objection,))
+    assert outcome_text(passed) == f"passed, shard 1/2 {said}"
+    assert outcome_text(replace(passed, objections=("1 of 2 cases fail",))) == f"not passed, shard 1/2 {said}"
 
 
 def test_cases_that_a_selection_leaves_out_are_not_gone(folders: Path) -> None:

@@ -1,4 +1,4 @@
-"""Drift: what the table promises against what the code does, derived from recorded results."""
+"""Drift: what the table promises against what the backend does, derived from recorded results."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_what_a_run_wrote_is_what_its_results_give(folders: Path) -> None:
     data = json.loads(shown.stdout)
     assert data["cases"] == 110 and len(data["drifting"]) == sum(a != "" for a in map(_drifts, CASES))
     for name in ("report.md", "report.html"):
-        assert "table rejects, code accepts" in (folders / "strays" / name).read_text()
+        assert "table rejects, backend accepts" in (folders / "strays" / name).read_text()
 
 
 def _drifts(case: Case) -> str:
@@ -155,15 +155,17 @@ def _drifts(case: Case) -> str:
 def test_a_sound_backend_has_no_drift(folders: Path) -> None:
     shown = invoke(folders / "backend")
     assert shown.exit_code == 0
-    assert "0 drift" in shown.stdout and "    0 table rejects, code accepts" in shown.stdout
-    before, _, after = shown.stdout.partition("document against code")
+    assert "0 drift" in shown.stdout and "    0 table rejects, backend accepts" in shown.stdout
+    before, _, after = shown.stdout.partition("document against backend")
     assert len(before.splitlines()) == 1 + len(AGREEMENTS)
-    assert "document promises, code accepts" in after and "document excludes, code accepts" not in after
+    assert "document promises, backend accepts" in after and "document excludes, backend accepts" not in after
 
 
 def test_the_text_names_cases(folders: Path) -> None:
     shown = invoke(folders / "strays").stdout
-    assert "aten.neg.default/operator: 43 both accept, 2 table accepts, code rejects, 1 accepted, but breaks" in shown
+    assert (
+        "aten.neg.default/operator: 43 both accept, 2 table accepts, backend rejects, 1 accepted, but breaks" in shown
+    )
     assert "    aten.abs.default/rescale/outside/ratio_2_to_the_23: [tag] accept, expected reject for rescale" in shown
     table = invoke(folders / "strays", "--markdown").stdout
     assert "| aten.abs.default | `rescale` | 1 |  |  | 1 |" in table and "| both accept | 94 |" in table
@@ -180,7 +182,7 @@ def test_counts_follow_the_results() -> None:
     assert any("1 drift" in line for line in lines(before))
 
 
-# ------------------------------------------------------------------------------------ document against code
+# ------------------------------------------------------------------------------------ document against backend
 
 TABLE_OF_TWO = """\
 schema = 1
@@ -267,19 +269,19 @@ def test_document_and_code_by_operator_and_constraint() -> None:
             toy("aten.neg.default/int8", "missing", "reject", "reject"),
         ],
     )
-    assert not found.found, "table and code agree"
+    assert not found.found, "table and backend agree"
     assert list(documented_lines(found)) == [
-        "aten.relu.default/int8/batch [1.5.1]: 1 document states no such condition, code rejects",
-        "aten.neg.default/int8/missing [1.5.1]: 1 document promises, code rejects",
-        "aten.relu.default/int16: 1 document does not list, code accepts",
-        "aten.abs.default/int8: 1 document does not list, code accepts",
+        "aten.relu.default/int8/batch [1.5.1]: 1 document states no such condition, backend rejects",
+        "aten.neg.default/int8/missing [1.5.1]: 1 document promises, backend rejects",
+        "aten.relu.default/int16: 1 document does not list, backend accepts",
+        "aten.abs.default/int8: 1 document does not list, backend accepts",
         "loop (8x8) has no cases, refused: missing [1.5.1]",
         "sqrt.default (8x8) has no cases, rewritten to aten.abs.default",
     ]
     text = list(lines(found))
-    assert "  batch [1.5.1]: 1 document states no such condition, code rejects; aten.relu.default" in text
-    assert "       1 document does not list, code rejects" in text
-    assert "  document does not list, code accepts: aten.relu.default int16, aten.abs.default int8" in text
+    assert "  batch [1.5.1]: 1 document states no such condition, backend rejects; aten.relu.default" in text
+    assert "       1 document does not list, backend rejects" in text
+    assert "  document does not list, backend accepts: aten.relu.default int16, aten.abs.default int8" in text
     page = list(markdown(found))
     assert "| `missing` | 1.5.1 | aten.neg.default | 1 |  |" in page
     assert "| aten.relu.default | int16 | 1 |" in page
@@ -296,8 +298,8 @@ def test_document_and_code_by_operator_and_constraint() -> None:
 @pytest.mark.parametrize(
     ("name", "change", "message"),
     [
-        (RESULTS, lambda text: text.replace('"verdict":"accept"', '"verdict":"reject"', 1), "line 1: edited"),
-        (RESULTS, lambda text: text[:-20], "line 110: not a result record"),
+        (RESULTS, lambda text: text.replace('"verdict":"accept"', '"verdict":"reject"', 1), "is not the file that"),
+        (RESULTS, lambda text: text[:-20], "is not the file that"),
         (TABLE, lambda text: text + "]", "table.toml"),
         (CERTIFICATE, lambda text: "{}", "certificate.json"),
     ],
@@ -309,6 +311,7 @@ def test_an_unusable_run_is_one_error(
     edit(tmp_path / "run", name, change)
     found = invoke(tmp_path / "run")
     assert found.exit_code == 2 and message in found.stderr and found.stderr.count("\n") == 1
+    assert found.stderr.startswith(f"assay: {tmp_path / 'run'}: ")
 
 
 def test_errors_of_use(folders: Path, tmp_path: Path) -> None:

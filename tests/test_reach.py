@@ -252,6 +252,24 @@ def test_a_process_that_dies_or_hangs_is_one_case(
     assert f"  process: {said}\n    {ABS}\n" in result.output
 
 
+def test_a_run_in_which_nothing_asked_for_failed_leaves_nothing_to_ask(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    ran = CliRunner().invoke(
+        main, ["certify", "npu_assay.faults.neutron:bias_dropped", "-k", CONV, "--out", str(folder)]
+    )
+    assert ran.exit_code == 1
+    for arguments, named in (
+        (["-k", "abs"], " of -k 'abs'"),
+        (["--table", "neutron@1.3", "-k", ABS], f" of -k '{ABS}'"),
+    ):
+        found = asked("neutron", "--of", str(folder), *arguments)
+        assert found.exit_code == 2
+        assert (
+            found.output == f"assay: --of {folder}: found no case{named} that failed there, expected one to ask about\n"
+        )
+    assert asked("neutron", "--of", str(folder), "-k", "convolution").output == "1 case: 1 delegated\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

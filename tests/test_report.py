@@ -23,6 +23,7 @@ from reported import HOSTILE, NEG, run, spoiled
 from rich.console import Console
 
 from npu_assay.conformance.backend.loading import load_backend, needed_path
+from npu_assay.conformance.record.certificate import Selection
 from npu_assay.conformance.record.results import CaseResult, Failure, Reason
 from npu_assay.conformance.record.waivers import Waiver
 from npu_assay.conformance.report.console import BarProgress, PlainProgress, finding_text, progress, summary
@@ -290,7 +291,7 @@ def test_junit_counts_what_it_lists(failing: Report) -> None:
 
 def test_markdown_lists_every_failure(failing: Report) -> None:
     text = markdown(failing)
-    assert "not certified" in text.splitlines()[0]
+    assert text.splitlines()[0] == "# fake_backend:drifts against fake@1.0: not passed, a selection of the cases"
     assert all(failure.command in text for failure in failing.failures)
 
 
@@ -420,8 +421,17 @@ def test_the_summary_ends_with_the_verdict(failing: Report) -> None:
     console = Console(file=io.StringIO(), width=100)
     summary(console, failing, Path("out"))
     text = console.file.getvalue()  # type: ignore[attr-defined]  # a StringIO
-    assert "NOT CERTIFIED: fake_backend:drifts against fake@1.0" in text.splitlines()[-3]
-    assert "because only a selection of the table's cases was run" in text
+    assert text.splitlines()[-3] == "NOT PASSED: fake_backend:drifts against fake@1.0"
+    assert text.splitlines()[-2] == f"  because {failing.certificate.objections[1]}"
+    assert text.splitlines()[-1].startswith("  no certificate: only a selection of the table's cases was run (")
+
+
+def test_a_whole_run_that_fails_is_not_certified(failing: Report) -> None:
+    certificate = replace(failing.certificate, selection=Selection(), objections=failing.certificate.objections[1:])
+    console = Console(file=io.StringIO(), width=100)
+    summary(console, replace(failing, certificate=certificate), Path("out"))
+    text = console.file.getvalue()  # type: ignore[attr-defined]  # a StringIO
+    assert text.splitlines()[-2] == "NOT CERTIFIED: fake_backend:drifts against fake@1.0"
 
 
 @pytest.mark.parametrize(("terminal", "kind"), [(True, BarProgress), (False, PlainProgress)])

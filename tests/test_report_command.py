@@ -13,7 +13,7 @@ from reported import NEG, run
 
 from npu_assay.conformance.cli import main
 from npu_assay.conformance.record.folder import sha256
-from npu_assay.conformance.record.names import CERTIFICATE, RESULTS
+from npu_assay.conformance.record.names import CERTIFICATE, RESULTS, TABLE
 from npu_assay.conformance.record.results import from_line, to_line
 
 
@@ -80,20 +80,24 @@ def edited(folder: Path, case: str) -> None:
         (["right", "--since", "nowhere"], "nowhere"),
         (["right", "--out", "no/such/folder.html"], "cannot be written: No such file or directory"),
         (["renamed"], "aten.neg.default/operator/accept/unheard_of: this version of the suite has no such case"),
-        (["cut"], "is not the file that certificate.json was made of"),
+        (["cut"], "cut: results.jsonl is not the file that certificate.json was made of"),
+        (["right", "--since", "lost"], "lost: incomplete: results.jsonl is missing"),
+        (["other"], "other: table.toml is not the table that the certificate names"),
     ],
 )
 def test_what_cannot_be_read_is_one_clear_error(
     folders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], said: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for name in ("right", "renamed", "cut"):
+    for name in ("right", "renamed", "cut", "lost", "other"):
         target = tmp_path / name
         target.mkdir()
         for path in (folders / "right").iterdir():
             (target / path.name).write_bytes(path.read_bytes())
     edited(tmp_path / "renamed", "aten.neg.default/operator/accept/unheard_of")
     (tmp_path / "cut" / RESULTS).write_text("")
+    (tmp_path / "lost" / RESULTS).unlink()
+    (tmp_path / "other" / TABLE).write_text("")
     result = invoke(*arguments)
     assert result.exit_code == 2 and said in result.output and result.output.count("\n") == 1
     assert not list(tmp_path.glob("*.html"))

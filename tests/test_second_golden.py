@@ -86,7 +86,7 @@ def test_a_fault_of_a_golden_is_not_the_backends(tmp_path: Path) -> None:
 def test_a_backend_fails_all_the_same_for_what_no_golden_decides(tmp_path: Path) -> None:
     code, output = certify("fake_backend:refuses", tmp_path / "run", "-k", "neg")
     found = records(tmp_path / "run")
-    assert code == 1 and "\nNOT CERTIFIED" in output
+    assert code == 1 and "\nNOT PASSED" in output
     both = {"tag", "golden"}
     assert both <= {failure["check"] for record in found.values() for failure in record["failures"]}
     assert {record["status"] for record in found.values() if record["failures"]} == {"fail"}

@@ -132,7 +132,7 @@ def test_the_command_certifies_and_reads_archives(three: list[Path], tmp_path: P
 
 def test_a_failing_case_is_exit_code_1(tmp_path: Path) -> None:
     found = command("merge", *shards(tmp_path, "refuses", "neg", 2), "--out", tmp_path / "out")
-    assert found.exit_code == 1 and "\nNOT CERTIFIED" in found.output
+    assert found.exit_code == 1 and "\nNOT PASSED" in found.output
 
 
 def test_annotations_name_lines_of_the_table_that_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

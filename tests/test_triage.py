@@ -44,8 +44,8 @@ TRIAGED = {
 }
 """The releases with a triage: backend and table of their raw results."""
 WORDS = {
-    "table_accepts": "table accepts, code rejects",
-    "table_rejects": "table rejects, code accepts",
+    "table_accepts": "table accepts, backend rejects",
+    "table_rejects": "table rejects, backend accepts",
     "accepted_breaks": "accepted, but breaks",
     "accepted_wrong": "accepted, but wrong",
 }

@@ -11,6 +11,9 @@ import click
 import pytest
 from test_help import ALL
 
+from npu_assay.conformance.compare.drift import AGREEMENTS
+from npu_assay.conformance.compare.promise import DOCUMENTED
+
 ROOT = Path(__file__).parent.parent
 ISE = (
     "quantis|optimis|normalis|initialis|serialis|organis|recognis|generalis|specialis|summaris|minimis|maximis"
@@ -20,6 +23,12 @@ BRITISH = re.compile(
     rf"(?i)(?<![\w.=-])\w*?(?:(?:{ISE})(?:e[drs]?|ers|ing|ations?)|(?:neighbour|behaviour|colour|favour|honour)\w*"
     r"|judgements?|grey|centred|labelled|modelled)(?![\w=-]|\.\w)"
 )
+OF_SOURCES = re.compile(
+    r"(?i)\b(?:(?:what|than|whether|where|and|;) the code (?:does|did|takes|rejects|accepts|says)"
+    r"|code (?:accepts|rejects)|(?:document|table)s? (?:against|and) (?:the )?code"
+    r"|code and (?:table|document)s?|(?:source|released) code)\b"
+)
+"""Where "code" would not be a quantized integer: it is the backend that accepts, and its sources that say why."""
 PAGES = sorted(
     [
         *(ROOT / "docs").rglob("*.md"),
@@ -69,6 +78,39 @@ def words(module: str) -> Iterator[str]:
 def attributes(page: str) -> list[str]:
     """What the elements of a page say in attributes, to screen readers and pointers."""
     return re.findall(r'(?:aria-label|aria-description|alt|title|placeholder)="([^"]*)"', page)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "CHANGELOG.md"], ids=lambda path: path.name)
+def test_a_code_is_a_quantized_integer_on_pages(page: Path) -> None:
+    assert OF_SOURCES.findall(page.read_text(encoding="utf-8")) == []
+
+
+def test_a_code_is_a_quantized_integer_in_help_and_reports() -> None:
+    helps = [text for command in ALL.values() for text in texts(command)]
+    templates = [
+        path.read_text() for suffix in ("html", "md", "js") for path in (ROOT / "conformance").rglob(f"*.{suffix}")
+    ]
+    said = [text for name in ("compare", "report", "board") for text in modules(name)]
+    assert [
+        found
+        for text in (*helps, *templates, *said, *AGREEMENTS.values(), *DOCUMENTED.values())
+        for found in OF_SOURCES.findall(text)
+    ] == []
+
+
+def modules(folder: str) -> Iterator[str]:
+    """What the modules of a folder of `conformance` say."""
+    for path in sorted((ROOT / "conformance" / folder).rglob("*.py")):
+        yield from strings(path.read_text(encoding="utf-8"))
+
+
+def test_another_sense_of_code_is_seen() -> None:
+    assert OF_SOURCES.findall(
+        "what the code does. Table rejects, code accepts. Its codes; the exit code and the rest."
+    ) == [
+        "what the code does",
+        "code accepts",
+    ]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())

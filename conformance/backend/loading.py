@@ -45,7 +45,7 @@ def load_backend(spec: str) -> Backend:
     from npu_assay.partitioners.exir.backend import Backend
 
     if not isinstance(found, Backend):
-        raise BackendSpecError(f"backend {spec!r}: {attribute} is a {type(found).__name__}, expected a Backend")
+        raise BackendSpecError(f"backend {spec!r}: {attribute} is of type {type(found).__name__}, expected a Backend")
     _check_fields(where, found)
     return found
 

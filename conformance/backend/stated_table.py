@@ -1,7 +1,8 @@
 """The table that a backend's source names, without loading the backend, and so without torch.
 
-Only what the module says in plain words counts: `backend = Backend(..., table="name@1.0", ...)`, once, or `replace` of
-another backend with such a table. Else the backend has to be loaded.
+Only what the module says in plain words counts: `backend = Backend("name", "name@1.0", ...)`, once, or `replace` of
+another backend with such a table. The table may stand in a name of its own, and be a file in the module's folder, as
+`assay new` writes it. Else the backend has to be loaded.
 """
 
 from __future__ import annotations
@@ -12,8 +13,14 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 
 from npu_assay.conformance.adapters import adapted
+from npu_assay.conformance.backend.importing import spec_with_code
+from npu_assay.conformance.backend.installed import found_as_loading_finds
 from npu_assay.conformance.backend.loading import load_backend, target
 from npu_assay.conformance.common.errors import UsageError
+
+PLACE = 1  # of the table among Backend's arguments
+HOMES = {"Backend": "npu_assay.partitioners.exir", "replace": "dataclasses"}
+"""The modules that these calls have to come from, or modules in them."""
 
 
 def table_of(spec: str) -> str:
@@ -31,19 +38,42 @@ def stated_table(spec: str) -> str | None:
         tree = None if path is None else ast.parse(path.read_bytes())
     except (UsageError, ImportError, OSError, SyntaxError, ValueError):
         return None  # which loading it says better
-    found = [] if tree is None else list(_assigned(tree, attribute))
-    tables = [_table(value) for value in found]
-    return tables[0] if len(tables) == 1 else None
+    if path is None or tree is None:
+        return None
+    value = _only(tree, attribute)
+    table = None if value is None else _table(value, _imported(tree))
+    if isinstance(table, ast.Name):
+        table = _only(tree, table.id)
+    return None if table is None else _text(table, path)
 
 
 def _source(module: str) -> Path | None:
-    """The file of a module below npu_assay, whose packages are light; others may do anything when they are found."""
-    if not module.startswith("npu_assay.partitioners."):
-        return None
-    import npu_assay.partitioners
+    """The file of a module, found as loading finds it, but without running the packages that it is in."""
+    top, *below = module.split(".")
+    with found_as_loading_finds(top):
+        spec, name = spec_with_code(top) if top else None, top
+        for part in below:
+            name = f"{name}.{part}"
+            inside = None if spec is None else spec.submodule_search_locations
+            spec = None if inside is None else PathFinder.find_spec(name, inside)
+    return None if spec is None or not (spec.origin or "").endswith(".py") else Path(str(spec.origin))
 
-    spec = PathFinder.find_spec(module, npu_assay.partitioners.__path__)
-    return None if spec is None or spec.origin is None else Path(spec.origin)
+
+def _imported(tree: ast.Module) -> set[str]:
+    """Which of the calls are what their names say."""
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and not node.level]
+    return {
+        each.name
+        for node in found
+        for each in node.names
+        if each.asname is None and f"{node.module}.".startswith(f"{HOMES.get(each.name)}.")
+    }
+
+
+def _only(tree: ast.Module, name: str) -> ast.expr | None:
+    """What is assigned to a name; None if nothing is, or more than one thing, anywhere in the module."""
+    found = list(_assigned(tree, name))
+    return found[0] if len(found) == 1 else None
 
 
 def _assigned(tree: ast.Module, name: str) -> Iterator[ast.expr]:
@@ -55,9 +85,22 @@ def _assigned(tree: ast.Module, name: str) -> Iterator[ast.expr]:
             yield node.value if node.value is not None else ast.Constant(None)
 
 
-def _table(value: ast.expr) -> str | None:
-    """The `table` of a call of Backend or of `replace`, if it is a text."""
-    if not (isinstance(value, ast.Call) and ast.unparse(value.func) in ("Backend", "replace")):
+def _table(value: ast.expr, known: set[str]) -> ast.expr | None:
+    """The `table` of a call of Backend or of `replace`, if there is one."""
+    if not (isinstance(value, ast.Call) and ast.unparse(value.func) in known):
         return None
-    stated = next((keyword.value for keyword in value.keywords if keyword.arg == "table"), None)
-    return stated.value if isinstance(stated, ast.Constant) and isinstance(stated.value, str) else None
+    if any(isinstance(each, ast.Starred) for each in value.args):
+        return None
+    by_name = [keyword.value for keyword in value.keywords if keyword.arg == "table"]
+    in_place = value.args[PLACE : PLACE + 1] if ast.unparse(value.func) == "Backend" else []
+    return next(iter(by_name + in_place), None)
+
+
+def _text(value: ast.expr, path: Path) -> str | None:
+    """A text, or the path of a file beside the module, or below its folder."""
+    if isinstance(value, ast.Constant):
+        return value.value if isinstance(value.value, str) else None
+    names = [str(each.value) for each in ast.walk(value) if isinstance(each, ast.Constant)][::-1]  # the last one first
+    beside = {f"str(Path(__file__).with_name({name!r}))" for name in names}
+    below = f"str(Path(__file__).parent / {' / '.join(map(repr, names))})"
+    return str(path.parent.joinpath(*names)) if ast.unparse(value) in beside | {below} else None

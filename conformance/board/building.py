@@ -9,6 +9,7 @@ from pathlib import Path
 from npu_assay.conformance.board.reading import Runs, asked, read, write_cache, written_before
 from npu_assay.conformance.board.site import pages, write
 from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.record.folder import writing
 
 
 @dataclass(frozen=True)
@@ -23,14 +24,15 @@ class Built:
 def build(words: Sequence[str], folder: Path, workers: int = 1) -> Built:
     """Build or renew the site of runs, as the command line names them.
 
-    Raises UsageError when no run can be read, and PackageError for a folder that holds something else.
+    Raises UsageError when no run can be read, and PackageError for a folder that holds other files or cannot be made.
     """
     before = written_before(folder)
     found, cache = read(asked(words), folder, workers)
     if not found.runs:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in found.broken[:3])
         raise UsageError(f"found no run that can be read, expected at least one: {reasons}")
-    folder.mkdir(parents=True, exist_ok=True)
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     write_cache(folder, cache, before)  # before a page is: a build that is cut off leaves a folder of a board
     written, names = write(folder, pages(found), before)
     write_cache(folder, cache, names)

@@ -21,8 +21,8 @@ from npu_assay.conformance.record.certificate import (
     Certificate,
     CertificateError,
     certificate_text,
+    outcome_text,
     read_certificate,
-    verdict_text,
 )
 from npu_assay.conformance.record.names import CERTIFICATE, RESULTS
 from npu_assay.conformance.record.read import read_contents, read_folder
@@ -126,7 +126,7 @@ def _digest(certificate: Certificate, text: str) -> tuple[Digest, tuple[str, ...
         selection=str(certificate.selection),
         made=certificate.made,
         certified=certificate.certified,
-        verdict=verdict_text(certificate.certified, certificate.counts, certificate.level),
+        verdict=outcome_text(certificate, selection=False),
         counts=dict(certificate.counts),
         objections=certificate.objections,
         facts=_facts(certificate),

@@ -6,12 +6,12 @@ from html import escape
 
 from npu_assay.conformance.board.digest import TALLY, Digest
 from npu_assay.conformance.board.tracks import Track
-from npu_assay.conformance.common.escaped import plain
+from npu_assay.conformance.common.escaped import counted, plain
 
 COLORS = {"pass": "#2a7d46", "unspecified": "#8a8f98", "waived": "#b7791f", "fail": "#b3261e", "undecided": "#7b3fa0"}
 WIDTH, HEIGHT, BARS = 640, 90, 60
 GLYPH = 6.6  # the width of a letter at 11 px, about; `textLength` makes it so
-YES, NO = COLORS["pass"], COLORS["fail"]
+TONES = {"yes": COLORS["pass"], "faint": "#4a5a78", "no": COLORS["fail"]}
 
 
 def badge(found: Digest) -> str:
@@ -19,7 +19,7 @@ def badge(found: Digest) -> str:
     left = plain(f"{found.backend} against {found.table}@{found.version}")
     right = plain(found.verdict)
     a, b = (round(GLYPH * len(text)) + 12 for text in (left, right))
-    color = YES if found.certified else NO
+    color = TONES[found.tone]
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{a + b}" height="20" viewBox="0 0 {a + b} 20" role="img" '
         f'aria-label="{escape(left)}: {escape(right)}"><title>{escape(left)}: {escape(right)}</title>'
@@ -52,7 +52,7 @@ def history(track: Track) -> str:
                     f'height="{height:.1f}" fill="{COLORS[kind]}"/>'
                 )
         bars.append(f"<g>{''.join(parts)}</g>")
-    label = escape(plain(f"History of {track.title}: {len(runs)} runs, the newest on the right"))
+    label = escape(plain(f"History of {track.title}: {counted(len(runs), 'run')}, the newest on the right"))
     return (
         f'<svg class="history" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" role="img" '
         f'aria-label="{label}">{"".join(bars)}</svg>'

@@ -16,7 +16,6 @@ from pathlib import Path
 from npu_assay.conformance.common.escaped import counted, plain
 from npu_assay.conformance.common.markup import code
 from npu_assay.conformance.record.folder import writing
-from npu_assay.conformance.record.levels import named
 from npu_assay.conformance.report.data import Report
 from npu_assay.conformance.report.findings import Finding
 from npu_assay.conformance.report.words import cases_text, listed
@@ -108,8 +107,7 @@ def summary(report: Report, folder: Path) -> str:
 
 def _summary(report: Report, folder: Path) -> Iterator[str]:
     certificate = report.certificate
-    verdict = named("passed", certificate.level) if certificate.passed and not certificate.certified else report.verdict
-    yield f"### {verdict[:1].upper()}{verdict[1:]}: {code(report.title)}"
+    yield f"### {report.verdict[:1].upper()}{report.verdict[1:]}: {code(report.title)}"
     yield ""
     yield "| " + " | ".join(certificate.counts) + " |"
     yield "|" + " --: |" * len(certificate.counts)

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from npu_assay.conformance.commands.shared import cores, plain, usage_errors, workers_option
+from npu_assay.conformance.common.escaped import counted
 
 
 @click.command()
@@ -30,8 +31,6 @@ def board(runs: tuple[str, ...], out: Path, workers: int | None) -> None:
         built = build(runs, out, cores() if workers is None else workers)
     for name, reason in built.runs.broken:
         click.echo(f"not read: {plain(name)}: {plain(reason)}", err=True)
-    read = len(built.runs.runs)
-    click.echo(
-        f"{read} runs, {built.runs.fresh} of them read anew; {built.files} files, {built.changed} of them changed"
-    )
+    read, written = counted(len(built.runs.runs), "run"), counted(built.files, "file")
+    click.echo(f"{read}, {built.runs.fresh} of them read anew; {written}, {built.changed} of them changed")
     click.echo(plain(f"site: {out / 'index.html'}"))

@@ -15,15 +15,15 @@ AGREE, DRIFT = 0, 1
 @click.argument("folder", metavar="DIR|ARCHIVE", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print all of it as JSON, as in drift.json.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print the tables as Markdown.")
-@click.option("--document", is_flag=True, help="Compare the document with the code, by operator and constraint.")
+@click.option("--document", is_flag=True, help="Compare the document with the backend, by operator and constraint.")
 @click.option("--repro", metavar="CASE", help="Print a script that shows one case with torch and ExecuTorch alone.")
 @click.option("--repros", is_flag=True, help="Write such a script for every case that drifts: DIR/repro/CASE.py.")
 def drift(folder: Path, as_json: bool, as_markdown: bool, document: bool, repro: str | None, repros: bool) -> None:
-    """Compare what the table promises with what the code did, by operator and constraint.
+    """Compare what the table promises with what the backend did, by operator and constraint.
 
     Rows, precisions and constraints that the vendor's document does not state are compared with the document, too.
-    Everything is derived from results.jsonl again. Exit codes: 0 table and code agree, 1 they differ, 2 nothing that a
-    run wrote.
+    Everything is derived from results.jsonl again. Exit codes: 0 table and backend agree, 1 they differ, 2 nothing that
+    a run wrote.
     """
     with usage_errors():
         from npu_assay.conformance.compare.drift import drift_text

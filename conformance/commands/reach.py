@@ -84,8 +84,9 @@ def reach(
         if run is not None:
             failed = _failed(run, backend, name, each)
             cases = tuple(case for case in cases if case.id in failed)
-        if not cases:
-            raise UsageError("no case is left to ask about; expected -k and --of to name some")
+            if not cases:
+                named = "" if expression is None else f" of -k {expression!r}"
+                raise UsageError(f"--of {run}: found no case{named} that failed there, expected one to ask about")
         found = list(ask(backend, name, cases, workers or cores(), timeout))
         if out is not None:
             write_file(out, as_lines(found).encode())

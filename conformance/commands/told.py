@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import sys
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
+
+from npu_assay.conformance.commands.shared import UNUSABLE
+
+NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+"""Errors of a disk that takes no more of what a command prints."""
 
 
 class Told(NamedTuple):
@@ -45,7 +52,7 @@ COMMANDS: Mapping[str, Told] = {
     "attest": Told("Sign a run's certificate.", (("assay attest assay-neutron --key private.pem", ""),)),
     "package": Told("Make one archive of a run.", (("assay package assay-neutron", "assay-neutron.zip"),)),
     "drift": Told(
-        "Compare a table with what the code did.",
+        "Compare a table with what the backend did.",
         (("assay drift assay-neutron", "by operator and constraint"), ("assay drift assay-neutron --document", "")),
     ),
     "diff": Told(
@@ -127,6 +134,17 @@ class Commands(click.Group):
         told = COMMANDS[path]
         cmd.short_help, cmd.epilog = told.short, epilog(told)
         super().add_command(cmd, name)
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Run a command. Where what it prints cannot be written, end with one line and exit code 2."""
+        try:
+            return super().main(*args, **kwargs)
+        except OSError as error:
+            if error.errno not in NO_ROOM or error.filename is not None:
+                raise
+            sys.stdout = None  # type: ignore[assignment]  # the rest of it would be tried once more at the end
+            click.echo(f"assay: the output cannot be written: {error.strerror}", err=True)
+            raise SystemExit(UNUSABLE) from None
 
 
 def epilog(told: Told) -> str:

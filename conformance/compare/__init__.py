@@ -1,1 +1,1 @@
-"""Comparing runs with each other, and code with tables and documents."""
+"""Comparing runs with each other, and backends with tables and documents."""

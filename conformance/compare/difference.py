@@ -152,9 +152,9 @@ def run_of(contents: Contents) -> Run:
         raise UsageError(f"{path}: {problem}")
     try:
         certificate = read_certificate(contents.text(CERTIFICATE))
+        text = contents.text(RESULTS)
     except (CertificateError, UsageError) as error:
         raise UsageError(f"{path}: {error}") from error
-    text = contents.text(RESULTS)
     if sha256(text) != certificate.results_sha256:
         raise UsageError(f"{path}: {RESULTS} is not the file that {CERTIFICATE} was made of; see 'assay verify'")
     try:

@@ -27,8 +27,8 @@ SILENT, NO_ANSWER = "silent", "no_answer"
 AGREEMENTS: Mapping[str, str] = {
     BOTH_ACCEPT: "both accept",
     BOTH_REJECT: "both reject",
-    TABLE_ACCEPTS: "table accepts, code rejects",
-    TABLE_REJECTS: "table rejects, code accepts",
+    TABLE_ACCEPTS: "table accepts, backend rejects",
+    TABLE_REJECTS: "table rejects, backend accepts",
     SILENT: "table silent",
     NO_ANSWER: "no answer",
 }
@@ -73,7 +73,7 @@ class Entry:
 
     @property
     def drifts(self) -> bool:
-        """Whether code and table, or numbers and golden, differ."""
+        """Whether backend and table, or numbers and golden, differ."""
         return self.agreement in (TABLE_ACCEPTS, TABLE_REJECTS, NO_ANSWER) or bool(self.flag)
 
 
@@ -98,7 +98,7 @@ class Line:
 
     @property
     def differs(self) -> bool:
-        """Whether document and code differ in a case."""
+        """Whether document and backend differ in a case."""
         return any(self.documented[key] for key in DIFFER)
 
 
@@ -143,7 +143,7 @@ class Drift:
 
     @property
     def documented(self) -> Mapping[str, int]:
-        """What document and code say of all cases, by DOCUMENTED."""
+        """What document and backend say of all cases, by DOCUMENTED."""
         return count_documented(self.entries)
 
     @property
@@ -207,7 +207,7 @@ def count(entries: Sequence[Entry]) -> Mapping[str, int]:
 
 
 def count_documented(entries: Sequence[Entry]) -> Mapping[str, int]:
-    """How many cases document and code say each of DOCUMENTED of."""
+    """How many cases document and backend say each of DOCUMENTED of."""
     counts = Counter(entry.document for entry in entries)
     return {key: counts[key] for key in DOCUMENTED}
 

@@ -14,7 +14,7 @@ SHOWN = 3  # cases named of a line before the rest is only counted
 
 
 def lines(found: Drift) -> Iterator[str]:
-    """The counts, every constraint of an operator that drifts, with some of its cases; then document against code."""
+    """The counts, every constraint of an operator that drifts, with some cases; then document against backend."""
     table = f"{found.table.name}@{found.table.version}"
     counts = f"{len(found.entries)} cases, {len(found.found)} drift"
     yield f"{found.backend} against {table}: {counts}{unjudged(found.level)}"
@@ -25,11 +25,11 @@ def lines(found: Drift) -> Iterator[str]:
         if line.drifts:
             yield f"{place(line)}: {counts_text(line.counts)}"
             yield from (f"    {name}" for name in named(_of(found, line)))
-    yield from ("document against code, by constraint and where it comes from:", *_documented(found))
+    yield from ("document against backend, by constraint and where it comes from:", *_documented(found))
 
 
 def documented_lines(found: Drift) -> Iterator[str]:
-    """Every constraint of an operator in which document and code differ, then what is not in one of them."""
+    """Every constraint of an operator in which document and backend differ, then what is not in one of them."""
     for line in found.lines:
         if line.differs:
             yield f"{place(line)}{_origin(line.source)}: {documented_text(line.documented)}"
@@ -61,7 +61,7 @@ def _documented(found: Drift) -> Iterator[str]:
 
 
 def constraints_that_differ(found: Drift) -> dict[tuple[str, str], list[Line]]:
-    """The lines in which document and code differ, by constraint and source."""
+    """The lines in which document and backend differ, by constraint and source."""
     groups: dict[tuple[str, str], list[Line]] = {}
     for line in found.lines:
         if line.differs:
@@ -70,7 +70,7 @@ def constraints_that_differ(found: Drift) -> dict[tuple[str, str], list[Line]]:
 
 
 def documented_text(counts: Mapping[str, int]) -> str:
-    """The counts in which document and code differ that are not 0."""
+    """The counts in which document and backend differ that are not 0."""
     return ", ".join(f"{counts[key]} {DOCUMENTED[key]}" for key in DIFFER if counts[key])
 
 
@@ -113,7 +113,7 @@ def drift_markdown(found: Drift) -> str:
 
 
 def markdown(found: Drift) -> Iterator[str]:
-    """All cases, by constraint, and each constraint of an operator that drifts; then document against code."""
+    """All cases, by constraint, and each constraint of an operator that drifts; then document against backend."""
     yield from ("| | cases |", "|---|---|")
     for key, words in WORDS.items():
         if key in AGREEMENTS or found.counts[key]:
@@ -131,8 +131,8 @@ def markdown(found: Drift) -> Iterator[str]:
 
 
 def documented_markdown(found: Drift) -> Iterator[str]:
-    """Document against code: all cases, by constraint and source, and the operators that have other names."""
-    yield from ("| document against code | cases |", "|---|---|")
+    """Document against backend: all cases, by constraint and source, and the operators that have other names."""
+    yield from ("| document against backend | cases |", "|---|---|")
     used = [key for key in DOCUMENTED if found.documented[key]]
     yield from (f"| {DOCUMENTED[key]} | {found.documented[key]} |" for key in used)
     differing = [key for key in DIFFER if key in used]

@@ -1,7 +1,7 @@
-"""What a vendor's document promises for a case, apart from what the table promises, and whether the code keeps it.
+"""What a vendor's document promises for a case, apart from what the table promises, and whether the backend keeps it.
 
 A table says where each of its rows, precisions and constraints comes from. What does not come from the document was
-read from released code, or decided: there the document promises more than the table, or nothing at all.
+read from released sources, or decided: there the document promises more than the table, or nothing at all.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ _SAYS: Mapping[str, str] = {
 }
 ACCEPTS, REJECTS = "accepts", "rejects"
 DOCUMENTED: Mapping[str, str] = {
-    f"{said}_{did}": f"{words}, code {did}" for said, words in _SAYS.items() for did in (ACCEPTS, REJECTS)
+    f"{said}_{did}": f"{words}, backend {did}" for said, words in _SAYS.items() for did in (ACCEPTS, REJECTS)
 }
-"""What document and code say of a case, by key; a case without an answer, or of which the table is silent, has none."""
+"""What document and backend say of a case, by key; a case without an answer, or of a silent table, has none."""
 DIFFER = (f"{PROMISES}_{REJECTS}", f"{UNCONDITIONAL}_{REJECTS}", f"{EXCLUDES}_{ACCEPTS}")
-"""The cases in which the code does not do what the document says, constraint by constraint."""
+"""The cases in which the backend does not do what the document says, constraint by constraint."""
 BEYOND = f"{UNLISTED}_{ACCEPTS}"
-"""What the code does without a word in the document, whatever the constraint: a matter of operator and precision."""
+"""What the backend does without a word in the document, whatever the constraint: a matter of operator and precision."""
 
 
 def documented(table: Table, result: CaseResult, precision: str) -> str:
-    """A key of DOCUMENTED, or "" where the code gave no answer or the table promises nothing.
+    """A key of DOCUMENTED, or "" where the backend gave no answer or the table promises nothing.
 
     `precision` is the case's, "" where the row has only one. A subject of which only some nodes are delegated is not
     what a document says, whatever it says.
@@ -51,7 +51,7 @@ def source(table: Table, row: Row, code: str) -> str:
 
 
 def _said(table: Table, row: Row, result: CaseResult, precision: str) -> str:
-    """What the document says of a case: a row that the code refuses whole is promised there all the same."""
+    """What the document says of a case: a row that the backend refuses whole is promised there all the same."""
     if row.source_of(precision) != DOCUMENT:
         return UNLISTED
     if result.expect == "accept" or row in table.refused:

@@ -28,7 +28,7 @@ KINDS: Mapping[str, str] = {
     "reached": "reached by a user",
     "edge": "edge program only",
     "impossible": "impossible parameters",
-    "table": "table and code differ, no fault",
+    "table": "table and backend differ, no fault",
 }
 """The columns of the table: from where a user can reach a cause."""
 

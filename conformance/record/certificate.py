@@ -220,14 +220,17 @@ def verdict_text(certified: bool, counts: Mapping[str, int], level: str) -> str:
 
 
 def outcome_text(certificate: Certificate, selection: bool = True) -> str:
-    """What came of a run in words: the verdict on a whole one; of a selection, that it is one, and whether it passed.
+    """What came of a run in words: the verdict on a whole one; of a part, which it is, and whether it passed.
 
-    A selection certifies nothing, whatever it shows; "not certified" would blame the backend. selection: name it.
+    A part certifies nothing, whatever it shows; "not certified" would blame the backend. selection: name its -k.
     """
     if certificate.selection.everything:
         return verdict_text(certificate.certified, certificate.counts, certificate.level)
     passed = named("passed" if certificate.passed else "not passed", certificate.level)
-    return f"{passed}, a selection of the cases" + f" ({certificate.selection})" * selection
+    shard, whole = certificate.selection.shard, certificate.selection.whole
+    cases = "the cases" if whole.everything else "a selection of the cases"
+    part = cases if shard is None else f"shard {shard} of {cases}"
+    return f"{passed}, {part}" + f" ({whole})" * (selection and not whole.everything)
 
 
 def conclude(

@@ -52,8 +52,12 @@ def load_waivers(path: Path) -> tuple[Waiver, ...]:
     Raises WaiverError.
     """
     try:
-        data = read_toml(path.read_text())
-    except (OSError, UnicodeDecodeError, TomlError) as error:
+        data = read_toml(path.read_bytes().decode())
+    except OSError as error:
+        raise WaiverError(f"{path}: cannot read the waivers: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise WaiverError(f"{path}: cannot read the waivers: not UTF-8 text at byte {error.start}") from error
+    except TomlError as error:
         raise WaiverError(f"{path}: cannot read the waivers: {error}") from error
     entries = data.pop("waiver", [])
     if data or not isinstance(entries, list):

@@ -126,10 +126,19 @@ def summary(console: Console, report: Report, folder: Path) -> None:
         console.print(f"{headline}: {escape(name)}{unjudged(level)}", highlight=False, soft_wrap=True)
         console.print(f"  no certificate: {escape(plain(certificate.objections[0]))}", highlight=False, soft_wrap=True)
         return
-    headline = named("[bold yellow]UNDECIDED[/]" if certificate.undecided else "[bold red]NOT CERTIFIED[/]", level)
+    _print_not_passed(console, name, certificate)
+
+
+def _print_not_passed(console: Console, name: str, certificate: Certificate) -> None:
+    """The headline and the reasons. That a part of the cases was run is why there is no certificate, and no fault."""
+    selection, level = certificate.selection, certificate.level
+    failed = "NOT CERTIFIED" if selection.everything else "NOT PASSED"
+    headline = named("[bold yellow]UNDECIDED[/]" if certificate.undecided else f"[bold red]{failed}[/]", level)
     console.print(f"{headline}: {escape(name)}{unjudged(level)}", highlight=False, soft_wrap=True)
-    for objection in certificate.objections:
-        console.print(f"  because {escape(plain(objection))}", highlight=False, soft_wrap=True)
+    for objection in sorted(certificate.objections, key=lambda text: text == selection.objection):
+        part = not selection.everything and objection == selection.objection
+        reason = f"  {'no certificate:' if part else 'because'} {escape(plain(objection))}"
+        console.print(reason, highlight=False, soft_wrap=True)
 
 
 def _print_certified(console: Console, name: str, certificate: Certificate) -> None:

@@ -14,7 +14,7 @@ from npu_assay.conformance.compare.drift import Drift, drift
 from npu_assay.conformance.covering.counts import Counts
 from npu_assay.conformance.covering.shipped import shipped
 from npu_assay.conformance.programs.graph import Case
-from npu_assay.conformance.record.certificate import PATH, Certificate, verdict_text
+from npu_assay.conformance.record.certificate import PATH, Certificate, outcome_text
 from npu_assay.conformance.record.levels import NUMBERS
 from npu_assay.conformance.record.results import CHECKS as CHECKS
 from npu_assay.conformance.record.results import NOT_PASSED, CaseResult
@@ -80,8 +80,8 @@ class Report:
 
     @property
     def verdict(self) -> str:
-        """The verdict in words."""
-        return verdict_text(self.certificate.certified, self.certificate.counts, self.certificate.level)
+        """The verdict in words, or what came of a part of the cases."""
+        return outcome_text(self.certificate, selection=False)
 
     @property
     def failures_by_row(self) -> tuple[tuple[str, tuple[FailedCase, ...]], ...]:

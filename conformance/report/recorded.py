@@ -11,7 +11,7 @@ from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.compare.difference import compare, read_run, run_of
 from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.record.certificate import Certificate
-from npu_assay.conformance.record.names import FUZZ, Contents
+from npu_assay.conformance.record.names import FUZZ, Contents, PackageError
 from npu_assay.conformance.record.read import read_contents
 from npu_assay.conformance.record.results import CaseResult
 from npu_assay.conformance.record.table_file import table_of
@@ -19,7 +19,7 @@ from npu_assay.conformance.report.data import Report, make_report
 from npu_assay.conformance.report.page import html
 from npu_assay.conformance.report.page.changes import since
 from npu_assay.conformance.run.selection import all_cases
-from npu_assay.conformance.table import Table
+from npu_assay.conformance.table import Table, TableError
 
 if TYPE_CHECKING:
     from npu_assay.conformance.fuzz.stream import Small
@@ -48,7 +48,10 @@ def page_of(path: Path, earlier: Path | None) -> str:
     """
     contents = read_contents(path)
     run = run_of(contents)
-    table = table_of(contents, run.certificate)
+    try:
+        table = table_of(contents, run.certificate)
+    except (PackageError, TableError) as error:
+        raise UsageError(f"{path}: {error}") from error
     cases = run.certificate.selection.of(all_cases(table))
     known = {case.id for case in cases}
     for name in run.results:

@@ -358,7 +358,7 @@ def _row(name: str, data: Any, meanings: Mapping[str, str], where: str) -> Row:
 
 
 def _refused(name: str, data: Any, meanings: Mapping[str, str], where: str) -> Row:
-    """A row of which the document says more than the code does: it has one constraint, which says why."""
+    """A row of which the document says more than the backend does: it has one constraint, which says why."""
     row = _row(name, data, meanings, where)
     if len(row.constraints) != 1:
         raise TableError(f"{where}: constraints: expected one, the reason of the refusal, found {len(row.constraints)}")

@@ -40,7 +40,7 @@ STILL = 0.9
 
 
 def answers(page: str, results: Iterable[CaseResult]) -> dict[str, tuple[str, str]]:
-    """Agreement of code and table, and what became of the model, by case."""
+    """Agreement of backend and table, and what became of the model, by case."""
     found = drift(_backend(page), load_table(PAGES[page][0]), results)
     return {entry.result.case: (entry.agreement, entry.flag) for entry in found.entries}
 
