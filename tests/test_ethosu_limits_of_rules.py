@@ -81,3 +81,10 @@ def test_sums_that_tosa_leaves_undefined_are_told_behind_offsets() -> None:
     assert kernel(torch.tensor([[0]], dtype=torch.int32)).tolist() == [[127]]
     with pytest.raises(Unpredictable, match="RESCALE accumulator is 2"):
         kernel(torch.tensor([[1]], dtype=torch.int32))
+
+
+def test_indices_that_are_summed_in_32_bits_are_64_bit_integers() -> None:
+    """No conversion takes them: the sum does."""
+    summed = "aten.sum.dim_IntList"
+    verdict = judge(lambda b: b.call(summed, b.call("aten.argmax.default", b.input(2, 8), 1), [0], dtype=torch.int32))
+    assert "no_int64" in verdict.of(summed)
