@@ -7,7 +7,7 @@ partitioner's limits. Each graph can be made channels-first by an exact identity
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from npu_assay.conformance.programs.graph import Fill, Graph, Quant, Ref, Step, Value
@@ -284,6 +284,8 @@ def products() -> list[Operation]:
     y = Quant(0.07, -4)
     addmm = ("aten.addmm.default", (3, 7), (Ref("b"), X, Ref("w")), y, X_QUANT)
     k, batched = constant("w", (7, 5), w), activation("z", (2, 5, 3), OTHER)
+    apart = constant("w", (7, 5), replace(w, scale=tuple(2.0**-8 / n for n in (1, 2, 3, 4, 5)), axis=1))
+    b_apart = replace(b, scale=tuple(Q_SCALE * 2.0**-8 / n for n in (1, 2, 3, 4, 5)), axis=0)
     return [
         Operation("addmm", *addmm, (k, constant("b", (5,), b)), first=False),
         Operation("addmm_row_bias", *addmm, (k, constant("b", (1, 5), b)), first=False),
@@ -291,6 +293,8 @@ def products() -> list[Operation]:
         Operation("mm_dynamic", "aten.mm.default", (3, 7), (Ref("z"),), y, more=(activation("z", (7, 5), OTHER),)),
         Operation("bmm", "aten.bmm.default", (2, 4, 5), (Ref("z"),), y, more=(batched,)),
         Operation("bmm_constant", "aten.bmm.default", (2, 4, 5), (Ref("w"),), y, more=(constant("w", (2, 5, 3), w),)),
+        Operation("addmm_scales", *addmm, (apart, constant("b", (5,), b_apart)), first=False),
+        Operation("mm_scales", "aten.mm.default", (3, 7), (Ref("w"),), y, X_QUANT, (apart,)),
     ]
 
 

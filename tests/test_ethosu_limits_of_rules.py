@@ -14,7 +14,7 @@ from npu_assay.partitioners.ethosu.kernels.rescale import of_product
 from npu_assay.partitioners.ethosu.lowering.model import ModelBuilder
 from npu_assay.partitioners.ethosu.lowering.values import Value, mapped
 from npu_assay.partitioners.ethosu.support.movement import _fits
-from npu_assay.partitioners.ethosu.support.resizing import Axis
+from npu_assay.partitioners.ethosu.support.resizing import Axis, _axis
 from npu_assay.partitioners.exir.ops import DEQUANTIZE_PER_TENSOR, QUANTIZE_PER_TENSOR
 
 CONVOLUTION = "aten.convolution.default"
@@ -81,3 +81,19 @@ def test_sums_that_tosa_leaves_undefined_are_told_behind_offsets() -> None:
     assert kernel(torch.tensor([[0]], dtype=torch.int32)).tolist() == [[127]]
     with pytest.raises(Unpredictable, match="RESCALE accumulator is 2"):
         kernel(torch.tensor([[1]], dtype=torch.int32))
+
+
+def test_indices_that_are_summed_in_32_bits_are_64_bit_integers() -> None:
+    """No conversion takes them: the sum does."""
+    summed = "aten.sum.dim_IntList"
+    verdict = judge(lambda b: b.call(summed, b.call("aten.argmax.default", b.input(2, 8), 1), [0], dtype=torch.int32))
+    assert "no_int64" in verdict.of(summed)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "scale"),
+    [((2, 5), (8, 2)), ((5, 2), (2, 8)), ((3, 5), (4, 2)), ((1, 5), (10, 2)), ((5, 1), (2, 10))],
+)
+def test_aligned_corners_need_two_pixels_on_either_side(sizes: tuple[int, int], scale: tuple[int, int]) -> None:
+    """Twice the ratio of distances from the first to the last pixel; of sizes where there is no distance."""
+    assert _axis(*sizes, corners=True, nearest=False, factor=None) == Axis(*sizes, *scale, 0)

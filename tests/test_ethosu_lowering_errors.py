@@ -57,7 +57,32 @@ REFUSED = {
     "stride": unary("as_strided_copy", (4, 6), (2, 3), (6, 1)),
     "rank of the input": unary("sum.dim_IntList", (), ()),
     "scales of operands and result": unary("mul.Tensor", IMAGE, X, x=Quant(1e6), y=Quant(1e-6)),
+    "operand": unary("any.dim", IMAGE, 1),
 }
+
+
+SAYS = {
+    "alpha": "found 2, expected 1",
+    "second operand": "found z_codes, a tensor, expected a constant of one element",
+    "operator": "found aten._softmax.default, expected one that the compiler knows",
+    "axis of the weights' scales": "found 1, expected 0",
+    "weights of groups": "found computed at run time, expected constants",
+    "dilation": "found (2, 2), expected (1, 1)",
+    "scales of the weights of groups": "found 2, expected 1",
+    "size of the bias": "found 1, expected 4",
+    "bias": "found b_codes, computed at run time, expected a constant",
+    "stride of a dilated pool": "found (2, 2), expected 1 where the dilation is not",
+    "accumulate": "found True, expected False",
+    "indices": "found [None, i], expected one for each leading dimension",
+    "resizing": "found scale 2050/2, expected one that RESIZE has",
+    "storage_offset": "found 1, expected 0",
+    "stride": "found [6, 1], expected (3, 1)",
+    "rank of the input": "found 0, expected 1 or more",
+    "scales of operands and result": "found rescale ratio: found 1e+18, expected less than 2**29 for TOSA RESCALE, "
+    "expected a ratio that RESCALE has",
+    "operand": "found quantized numbers, expected booleans or integers",
+}
+"""What each is found to have, and what is expected."""
 
 
 @pytest.mark.parametrize("what", REFUSED)
@@ -66,9 +91,7 @@ def test_refused(what: str) -> None:
         compiled(REFUSED[what].graph(), "u85")
     error = caught.value
     assert error.what == what
-    assert (
-        str(error) == f"{error.node} ({error.operator}): {error.what}: found {error.found}, expected {error.expected}"
-    )
+    assert str(error) == f"{error.node} ({error.operator}): {error.what}: {SAYS[what]}"
     assert error.operator.startswith("aten") and error.found != error.expected
 
 
@@ -140,6 +163,14 @@ def test_float_output_of_a_copy() -> None:
     damaged = program(unary("view_copy", (2, 3), (3, 2)).graph())
     damaged.output_node().args = ((only(damaged, "aten_view"),),)
     assert refused(damaged).what == "output"
+
+
+def test_a_scale_that_is_computed() -> None:
+    damaged = program(unary("abs", (2, 3)).graph())
+    read = only(damaged, "dequantize")
+    read.args = (read.args[0], only(damaged, "x_codes"), *read.args[2:])
+    error = refused(damaged)
+    assert (error.what, error.found, error.expected) == ("quantization", "parameters that are not constant", "numbers")
 
 
 def test_no_outputs() -> None:

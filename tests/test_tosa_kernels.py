@@ -209,6 +209,15 @@ def test_averages_multiply_by_a_reciprocal(zero_points: tuple[int, int]) -> None
         assert int(found[0, row, column, channel]) == whole(total, multiplier, 30 + k, y)
 
 
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [(1, (1073741825, 30)), (2, (1073741825, 31)), (3, (1431655766, 32)), (4, (1073741825, 32)), (5, (1717986920, 33))],
+)
+def test_reciprocals_have_as_many_bits_as_the_specification_says(count: int, expected: tuple[int, int]) -> None:
+    """TOSA: k = 32 - the leading zeros of count - 1 in 32 bits; multiplier ((2**30 + 1) << k) / count, shift 30 + k."""
+    assert images.reciprocal(count) == expected
+
+
 def _resized(row: Sequence[int], n: int, d: int, offset: int, count: int) -> list[int]:
     result = []
     for place in range(count):

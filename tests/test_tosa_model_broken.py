@@ -99,6 +99,7 @@ BROKEN: list[tuple[TModel, str]] = [
     # operands
     (_operator(ADD, inputs=("t0",)), "operands is t, expected tt"),
     (_operator(CUT, inputs=("t0", "t0", "t1")), "operands is tts, expected tss"),
+    (_operator(CAT, inputs=()), "operands is , expected t$"),
     (_operator(CUT, outputs=("t1",)), "results is .'t1'., expected one tensor"),
     # attributes
     (_operator(ADD, code="ERF"), "operator is ERF, expected one of TOSA's integer profile"),

@@ -148,5 +148,5 @@ def _fits(sizes: tuple[int, ...], order: list[int], wide: bool) -> bool:
     found, moved = _merged(sizes, order)
     if len(found) == 4 and moved[0] == 0 and not (wide and moved == [0, 3, 2, 1]):
         most = MAX_SIZE // 4 if wide and moved[3] == 3 else MAX_SIZE
-        return max(found[1:3]) <= MAX_SIZE and found[3] <= most
+        return max(found[1:]) <= MAX_SIZE and found[3] <= most
     return math.prod(sorted(found)[2:]) <= (MAX_SIZE // 4 if wide else MAX_SIZE)
