@@ -169,5 +169,5 @@ def _bias_scale_problem(node: fx.Node, bias: fx.Node, context: Context) -> str |
     if not wrong.numel():
         return None
     index = int(wrong[0])
-    one_found, one_expected = (t[index].item() for t in torch.broadcast_tensors(found, expected))
+    one_found, one_expected = (t.expand(output_count(node))[index].item() for t in (found, expected))
     return f"bias scale {one_found:.9g}, expected {one_expected:.9g} (output {index})"
