@@ -3,40 +3,21 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
+from table_steps import Known, steps
 
-from npu_assay.conformance.fuzz.sketch import Kind, further
+from npu_assay.conformance.fuzz.sketch import Kind
 from npu_assay.conformance.judge.float_golden import result_type
 from npu_assay.conformance.programs.build import REALS
 from npu_assay.conformance.programs.edge_form import typed
 from npu_assay.conformance.programs.graph import Ref, Step, references
-from npu_assay.conformance.run.selection import all_cases
-from npu_assay.conformance.table import load_table
 from npu_assay.partitioners.exir.ops import edge_op
 from npu_assay.reference import golden
 from npu_assay.reference.operators.home import FLOATING, JOINED
-
-Known = Mapping[Ref, Kind]
-
-
-def _steps(table: str) -> Iterator[tuple[Step, Known]]:
-    """Each operator with each form of its arguments once, and the kinds of what it is applied to."""
-    seen = set()
-    for case in all_cases(load_table(table)):
-        known = further(case.graph.values, (), {})
-        for step in case.graph.steps:
-            if known is None or any(ref not in known for ref in references(step.args)):
-                break
-            form = (step.op, step.kwargs, tuple("ref" if isinstance(a, Ref) else repr(a) for a in step.args))
-            if form not in seen:
-                seen.add(form)
-                yield replace(step, quant=None), known
-            known = further((), (step,), known)
 
 
 def _in_torch(step: Step, known: Known, device: str) -> torch.dtype | None:
@@ -64,7 +45,7 @@ def _retyped(step: Step, known: Known) -> Iterator[Known]:
 
 
 def _wrong(table: str) -> Iterator[str]:
-    for step, plain in _steps(table):
+    for step, plain in steps(table):
         for known in _retyped(step, plain):
             given = [REALS[known[ref].dtype] for ref in references(step.args)]
             expected = _in_torch(step, known, "meta")

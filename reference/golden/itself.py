@@ -1,7 +1,7 @@
 """Operators that pick, average or move numbers: the operator itself, on the values and on the errors.
 
-With coefficients that are not negative, the bound of a sum of c_i * x_i is the sum of c_i * dx_i, and the bound of one
-of several numbers is the largest of theirs.
+With coefficients of one sign, the bound of a sum of c_i * x_i is the magnitude of the sum of c_i * dx_i (negative where
+an average has a negative divisor of its own), and the bound of one of several numbers is the largest of theirs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def itself(operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     if all(x.exact for x in operands((*args, *kwargs.values()))):
         return tuple(map(Bounded, found))
     bounds = _pieces(function(*off, **errors(kwargs)))
-    return tuple(Bounded(value, bound) for value, bound in zip(found, bounds, strict=True))
+    return tuple(Bounded(value, bound.abs()) for value, bound in zip(found, bounds, strict=True))
 
 
 def _pieces(result: Any) -> tuple[Tensor, ...]:
