@@ -259,3 +259,12 @@ def test_what_no_npu_computes_is_an_error(op: str, args: Any, kwargs: Any, messa
 def test_unknown_arguments_are_errors() -> None:
     with pytest.raises(GoldenError, match=r"aten\.relu\.default: found arguments"):
         run("aten.relu.default", (IMAGE,), {"inplace": True}, Y)
+
+
+@pytest.mark.parametrize("scheme", ["tflite_double_round", "tosa_single_round"])
+def test_strides_are_those_of_codes_that_lie_one_after_the_other(scheme: str) -> None:
+    """A convolution's codes may lie channels last."""
+    codes = torch.arange(24, dtype=torch.int8).view(1, 2, 3, 4).contiguous(memory_format=torch.channels_last)
+    args = (QTensor(codes, X.scale), [2, 3], [4, 1])
+    found = run("aten.as_strided_copy.default", args, {}, Affine(X.scale, 0), scheme)
+    assert (found[0] if isinstance(found, tuple) else found).tolist() == [[0, 1, 2], [4, 5, 6]]

@@ -209,3 +209,17 @@ def test_only_the_saturation_guard_sees_a_device_that_saturates_early() -> None:
     graph, full = tied(1, 1, last=last), torch.tensor([127, 127], dtype=torch.int8)
     message = assert_only("not_saturated", golden(graph), [reals(full, last)], None)
     assert message == "out holds only -128 and 127, the golden does not; 2 of 2 elements"
+
+
+def test_a_comparison_may_be_the_devices_where_a_part_falls_back() -> None:
+    """2.8 is at least 2.8125 on codes of the smaller scale, where both are 90, and not in floats."""
+    x = value("x", (1,), Quant(0.05, 3), Fill("list", values=(59,)))
+    y = value("y", (1,), Quant(0.03125, -7), Fill("list", values=(83,)))
+    steps = (
+        Step("more", "aten.ge.Tensor", (Ref("x"), Ref("y"))),
+        Step("other", "aten.logical_not.default", (Ref("more"),)),
+    )
+    found = golden(Graph((x, y), steps, (Ref("other"),)))
+    for truth in (False, True):
+        assert failed(judge(found, [torch.tensor([truth])], "tosa_single_round", delegated=False)) == []
+    assert failed(judge(found, [torch.tensor([False])], "xnnpack_fp32", delegated=False)) == ["gate3", "gate4"]

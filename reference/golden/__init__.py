@@ -7,7 +7,7 @@ codes are exact, so after one operator the bound is half a step plus the slack.
 
 from npu_assay.reference.golden.aten import bound, canonical
 from npu_assay.reference.golden.bounded import ZERO, Bounded, GoldenError, values
-from npu_assay.reference.golden.float32 import FORMATS, quantise_float32, run_float, run_float32
+from npu_assay.reference.golden.float32 import FORMATS, quantise_float32, run_float, run_float32, run_whole
 from npu_assay.reference.golden.grid import (
     Codes,
     chosen_at_run_time,
@@ -49,5 +49,6 @@ __all__ = [
     "run",
     "run_float",
     "run_float32",
+    "run_whole",
     "values",
 ]

@@ -22,7 +22,7 @@ from npu_assay.reference.golden.bounded import ZERO, Bounded, operands
 from npu_assay.reference.golden.operators import run
 from npu_assay.reference.golden.special import either, has_subnormal, is_ordinary, settled
 from npu_assay.reference.operators import Operator
-from npu_assay.reference.operators.home import GOLDENS, loaded
+from npu_assay.reference.operators.home import GOLDENS, TRUTHS, loaded
 from npu_assay.reference.operators.lookup import home
 
 UNIT = 2.0**-24
@@ -86,6 +86,8 @@ def _run_float(op: str, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: to
     if own is None:
         return run(op, args, kwargs)  # which tells what is wrong
     form = FORMATS[dtype]
+    if own.result == TRUTHS:  # the operands may be rounded, the truth is not
+        return run(op, args if _on_one_grid(args) else _converted(args, dtype), kwargs)
     if own.rounding:
         found: tuple[Bounded, ...] = loaded(own.rounding, GOLDENS)(op, args, kwargs, dtype)
         return found
@@ -94,6 +96,24 @@ def _run_float(op: str, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: to
     if own.terms == 0 and kwargs.get("alpha", 1) == 1:
         return tuple(_rounded(result, 0, form) for result in run(op, _converted(args, dtype), kwargs))
     return _summed(own, args, kwargs, form)
+
+
+def run_whole(op: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Bounded, ...]:
+    """`run`, for results that are whole numbers: these have no roundings, but reals that they are made of have."""
+    return run(op, _rounded_reals(args), kwargs)
+
+
+def _rounded_reals(argument: Any) -> Any:
+    if isinstance(argument, list | tuple):
+        return tuple(map(_rounded_reals, argument))
+    real = isinstance(argument, Bounded) and bool((argument.value != argument.value.trunc()).any())
+    return _converted(argument, torch.float32) if real else argument
+
+
+def _on_one_grid(args: tuple[Any, ...]) -> bool:
+    """Whether all operands are exact, and on codes of one scale, which floats hold alike: what is equal stays so."""
+    scales = {x.scale if isinstance(x, Bounded) and x.exact else None for x in args}
+    return len(scales) == 1 and None not in scales
 
 
 def _summed(own: Operator, args: tuple[Any, ...], kwargs: dict[str, Any], form: Format) -> tuple[Bounded, ...]:

@@ -15,13 +15,13 @@ from npu_assay.reference.operators.home import ByName
 
 @ByName
 def moved(op: str) -> Callable[[Given, Affine], tuple[Tensor, ...]]:
-    """The operator itself on codes. Memory formats and dim orders move no number."""
+    """The operator itself on codes, which lie one after the other. Memory formats and dim orders move no number."""
     function = aten(op)
 
     def rule(given: Given, y: Affine) -> tuple[Tensor, ...]:
         x = operand(given, "self")
         ignored = {"self", "memory_format", "dim_order", "non_blocking"}
-        result = function(x.codes, *(v for k, v in given.items() if k not in ignored))
+        result = function(x.codes.contiguous(), *(v for k, v in given.items() if k not in ignored))
         pieces = [result] if isinstance(result, Tensor) else list(result)
         return tuple(requantised(piece.contiguous(), x.affine, y) for piece in pieces)
 

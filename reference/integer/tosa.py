@@ -148,14 +148,14 @@ def masked_fill(given: Given, y: Affine) -> Tensor:
 
 @ByName
 def moved(op: str) -> Rule:
-    """Elements of the first operand, at other places; indices are whole numbers."""
+    """Elements of the first operand, which lie one after the other, at other places; indices are whole numbers."""
 
     def rule(given: Given, y: Affine) -> Tensor:
         first, *rest = given
         x = given[first]
         require(isinstance(x, QTensor), op, type(x).__name__, "codes")
         arguments = {name: given[name] for name in rest if name not in _FORMS}
-        return tosa.requantised(aten(op)(x.codes, **arguments), x.affine, y)
+        return tosa.requantised(aten(op)(x.codes.contiguous(), **arguments), x.affine, y)
 
     return rule
 

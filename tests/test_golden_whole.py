@@ -1,0 +1,72 @@
+"""Truths and whole numbers have no roundings: of operands that are known exactly, one answer is right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from npu_assay.conformance.judge import float_golden
+from npu_assay.conformance.judge.numerics import golden, judge
+from npu_assay.conformance.programs.graph import Fill, Graph, Quant, Ref, Step, Value
+from npu_assay.partitioners.exir.ops import edge_op
+
+LEFT, RIGHT = (50, 60, 70, 80, 0, -3), (10, 60, 90, 20, 0, -4)
+TRUTHS = ("ge.Tensor", "gt.Tensor", "le.Tensor", "lt.Tensor", "eq.Tensor", "ne.Tensor", "logical_and.default")
+WHOLE = ("add.Tensor", "sub.Tensor", "mul.Tensor", "bitwise_xor.Tensor", "maximum.default", "floor_divide.default")
+
+
+def _value(name: str, numbers: tuple[int, ...], dtype: str, quant: Quant | None = None) -> Value:
+    return Value(name, (len(numbers),), quant, Fill("list", values=numbers), dtype=dtype)
+
+
+def _failing(graph: Graph, output: torch.Tensor, scheme: str | None, delegated: bool) -> list[str]:
+    return [r.gate for r in judge(golden(graph), [output], scheme, delegated=delegated) if not r.passed]
+
+
+def _graph(op: str, *values: Value) -> Graph:
+    return Graph(
+        values, (Step("subject", f"aten.{op}", tuple(Ref(value.name) for value in values)),), (Ref("subject"),)
+    )
+
+
+@pytest.mark.parametrize(("scheme", "delegated"), [(None, True), (None, False), ("xnnpack_fp32", True)])
+@pytest.mark.parametrize("quant", [None, Quant(0.05, 3)])
+@pytest.mark.parametrize("op", TRUTHS)
+def test_every_wrong_truth_is_seen(op: str, quant: Quant | None, scheme: str | None, delegated: bool) -> None:
+    graph = _graph(op, *(_value(n, v, "float32", quant) for n, v in (("x", LEFT), ("y", RIGHT))))
+    zero = 3 if quant else 0
+    right = edge_op(f"aten.{op}")(torch.tensor(LEFT) - zero, torch.tensor(RIGHT) - zero)
+    assert _failing(graph, right, scheme, delegated) == []
+    for place in range(len(LEFT)):
+        wrong = right.clone()
+        wrong[place] = ~wrong[place]
+        assert "gate3" in _failing(graph, wrong, scheme, delegated)
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64, torch.int16])
+@pytest.mark.parametrize("op", WHOLE)
+def test_a_whole_number_that_is_off_by_one_is_seen(op: str, dtype: torch.dtype) -> None:
+    left, right = (tuple(max(n, 1) for n in numbers) for numbers in (LEFT, RIGHT))
+    name = str(dtype).removeprefix("torch.")
+    graph = _graph(op, _value("x", left, name), _value("y", right, name))
+    expected = edge_op(f"aten.{op}")(torch.tensor(left, dtype=dtype), torch.tensor(right, dtype=dtype))
+    assert _failing(graph, expected, None, True) == []
+    for place in range(len(LEFT)):
+        wrong = expected.clone()
+        wrong[place] += 1
+        assert "gate3" in _failing(graph, wrong, None, True)
+
+
+def test_roundings_of_truths_would_hide_wrong_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it was: 1 - 2**-21 is no whole number, and 0 is the one below."""
+    rounded = float_golden.golden.run_float
+
+    def once(op: str, args: Any, kwargs: Any, dtype: torch.dtype) -> tuple[Any, ...]:
+        found = rounded(op, args, kwargs, dtype)
+        return tuple(type(y)(y.value, y.error + y.value * 2.0**-21) for y in found)
+
+    monkeypatch.setattr(float_golden.golden, "run_float", once)
+    graph = _graph("ne.Tensor", _value("x", LEFT, "float32"), _value("y", RIGHT, "float32"))
+    assert _failing(graph, torch.zeros(len(LEFT), dtype=torch.bool), None, True) == []
