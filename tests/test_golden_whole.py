@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import torch
 
-from npu_assay.conformance.judge import float_golden
 from npu_assay.conformance.judge.numerics import golden, judge
 from npu_assay.conformance.programs.graph import Fill, Graph, Quant, Ref, Step, Value
 from npu_assay.partitioners.exir.ops import edge_op
+from npu_assay.reference import golden as operators
 
 LEFT, RIGHT = (50, 60, 70, 80, 0, -3), (10, 60, 90, 20, 0, -4)
 TRUTHS = ("ge.Tensor", "gt.Tensor", "le.Tensor", "lt.Tensor", "eq.Tensor", "ne.Tensor", "logical_and.default")
@@ -59,14 +59,31 @@ def test_a_whole_number_that_is_off_by_one_is_seen(op: str, dtype: torch.dtype) 
         assert "gate3" in _failing(graph, wrong, None, True)
 
 
+@pytest.mark.parametrize(
+    ("op", "dtype", "numbers"),
+    [
+        ("bitwise_not.default", torch.uint8, (0, 1, 200, 255)),
+        ("bitwise_not.default", torch.bool, (0, 1)),
+        ("add.Tensor", torch.int8, (100, -100, 64, -128)),
+        ("mul.Tensor", torch.int32, (2**20, -(2**20), 65537, 3)),
+    ],
+)
+def test_whole_numbers_wrap_around(op: str, dtype: torch.dtype, numbers: tuple[int, ...]) -> None:
+    count = 1 if op.startswith("bitwise_not") else 2
+    values = [_value(name, numbers, str(dtype).removeprefix("torch.")) for name in ("x", "y")[:count]]
+    expected = edge_op(f"aten.{op}")(*[torch.tensor(numbers).to(dtype)] * count)
+    assert _failing(_graph(op, *values), expected, None, True) == []
+    assert _failing(_graph(op, *values), torch.zeros_like(expected), None, True) != []
+
+
 def test_roundings_of_truths_would_hide_wrong_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     """As it was: 1 - 2**-21 is no whole number, and 0 is the one below."""
-    rounded = float_golden.golden.run_float
+    rounded = operators.run_float
 
     def once(op: str, args: Any, kwargs: Any, dtype: torch.dtype) -> tuple[Any, ...]:
         found = rounded(op, args, kwargs, dtype)
         return tuple(type(y)(y.value, y.error + y.value * 2.0**-21) for y in found)
 
-    monkeypatch.setattr(float_golden.golden, "run_float", once)
+    monkeypatch.setattr(operators, "run_float", once)
     graph = _graph("ne.Tensor", _value("x", LEFT, "float32"), _value("y", RIGHT, "float32"))
     assert _failing(graph, torch.zeros(len(LEFT), dtype=torch.bool), None, True) == []

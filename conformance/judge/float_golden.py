@@ -219,7 +219,7 @@ class _Arithmetic:
         if self.scheme == TOSA and self.y is None:  # a part of the program may be on the device
             args = golden.rounded_operands(step.op, args)
         if not self.dtype.is_floating_point and golden.result_kind(step.op) == "reals":
-            return [self._result(step, args, kwargs, real) for real in golden.run_whole(step.op, args, kwargs)]
+            return [self._result(step, args, kwargs, y) for y in golden.run_whole(step.op, args, kwargs, self.dtype)]
         if not self.floats:
             return [self._result(step, args, kwargs, real) for real in golden.run(step.op, args, kwargs)]
         computed = self.dtype if self.dtype in golden.FORMATS else torch.float32

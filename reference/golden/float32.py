@@ -98,16 +98,27 @@ def _run_float(op: str, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: to
     return _summed(own, args, kwargs, form)
 
 
-def run_whole(op: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Bounded, ...]:
-    """`run`, for results that are whole numbers: these have no roundings, but reals that they are made of have."""
-    return run(op, _rounded_reals(args), kwargs)
+def run_whole(op: str, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: torch.dtype) -> tuple[Bounded, ...]:
+    """`run`, for results of a type of whole numbers: these have no roundings, but reals that they are made of have.
+
+    Made of whole numbers, they wrap around as torch's do, in two's complement; a bool is one bit.
+    """
+    results = run(op, _rounded_reals(args), kwargs)
+    if dtype == torch.int64 or not all(_is_whole(x) for x in operands((*args, *kwargs.values()))):
+        return results
+    least, count = (0, 2) if dtype == torch.bool else (torch.iinfo(dtype).min, 2 ** torch.iinfo(dtype).bits)
+    return tuple(Bounded((y.value - least).remainder(count) + least, y.error, y.scale, y.axis) for y in results)
+
+
+def _is_whole(x: Bounded) -> bool:
+    return bool((x.value == x.value.trunc()).all())
 
 
 def _rounded_reals(argument: Any) -> Any:
     if isinstance(argument, list | tuple):
         return tuple(map(_rounded_reals, argument))
-    real = isinstance(argument, Bounded) and bool((argument.value != argument.value.trunc()).any())
-    return _converted(argument, torch.float32) if real else argument
+    whole = not isinstance(argument, Bounded) or _is_whole(argument)
+    return argument if whole else _converted(argument, torch.float32)
 
 
 def _on_one_grid(args: tuple[Any, ...]) -> bool:
