@@ -24,7 +24,7 @@ class Bytes:
         self._vtables = dict[tuple[int, ...], Place]()
 
     def put(self, raw: Buffer) -> Place:
-        """Put bytes in front of all others; returns their place."""
+        """Put bytes before all others; returns their place."""
         self._parts.append(raw)
         self.size += len(raw)
         return self.size
@@ -61,7 +61,7 @@ class Bytes:
         return self.vector(struct.pack(f"<{len(places)}I", *distances), len(places), 4)
 
     def string(self, text: str) -> Place:
-        """A vector of characters with a zero behind it."""
+        """A vector of characters, followed by a zero."""
         raw = text.encode()
         self.align(4, len(raw) + 1)
         self.put(b"\0")
@@ -84,7 +84,7 @@ class Bytes:
         return start
 
     def finished(self, root: Place, identifier: bytes) -> bytes:
-        """All bytes, with the place of the root and the file's identifier in front."""
+        """All bytes, with the place of the root and the file's identifier before them."""
         self.align(self.alignment, 8)
         self.put(identifier)
         self.offset(root)
