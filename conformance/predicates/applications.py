@@ -23,6 +23,7 @@ from npu_assay.reference.golden.aten import COPY, aten, bound, canonical
 COMPUTED = 2**14  # elements up to which a model is computed; torch checks less of tensors without numbers
 PIECES = 64  # that a tensor is split into at most: torch makes each
 MOST = 2**24  # elements of a tensor that a case may have
+GATHERED = 2**26  # elements that an operator may gather: Ethos-U's simulated device refuses more
 TERMS = 2**31 // (255 * 127)  # products of 8-bit codes whose sum always has 32 bits
 SIZES = 4096  # steps whose sizes are kept
 _SIZES = dict[object, Mapping[Ref, Tensor] | Exception]()
@@ -178,8 +179,8 @@ def _results(step: Step, known: Mapping[Ref, Tensor]) -> Mapping[Ref, Tensor]:
         and args[0].shape[1:2] != args[1].shape[:1]
     ):  # torch asks only with numbers
         raise NoProgram(f"{step.op}: transposed, found weights of other channels than the input")
-    if step.op == "aten.convolution.default" and _padded(args[0].shape, args[4]) > MOST:  # kernels and devices make it
-        raise NoProgram(f"{step.op}: found a padded input of more than {MOST} elements, expected fewer")
+    if step.op == "aten.convolution.default" and _gathered(args[0].shape, args[1].shape, *args[3:]) > GATHERED:
+        raise NoProgram(f"{step.op}: found windows or a padded input of more than {GATHERED} elements, expected fewer")
     if step.op == "aten.convolution.default" and _terms(args[1].shape, *args[6:7]) > TERMS:
         raise NoProgram(f"{step.op}: found sums of more than {TERMS} products, expected fewer")
     kwargs = {name: _handed(item, known) for name, item in step.kwargs}
@@ -204,11 +205,33 @@ def _terms(weight: Sequence[int], transposed: bool = False) -> int:
     return math.prod(size for axis, size in enumerate(weight) if axis != int(transposed))
 
 
-def _padded(sizes: Sequence[int], pads: Sequence[int]) -> int:
-    """The elements of a convolution's padded input; one padding may stand for every axis."""
-    axes = pads if len(pads) > 1 else [*pads] * (len(sizes) - 2)
-    around = [0] * (len(sizes) - len(axes)) + [2 * pad for pad in axes]
-    return math.prod(size + more for size, more in zip(sizes, around, strict=False))
+def _gathered(
+    sizes: Sequence[int],
+    weight: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool = False,
+    _: Sequence[int] = (),
+    groups: int = 1,
+) -> int:
+    """The most elements that kernels and devices make of a convolution's input: with its padding, or of its windows.
+
+    A transposed one makes them of each pixel, and puts them together. One number may stand for every axis. What torch
+    refuses, as weights of another rank, makes none.
+    """
+    if len(sizes) != len(weight) or len(sizes) < 3 or min(stride, default=0) < 1:
+        return 0
+    batch, image, kernel = sizes[0], sizes[2:], weight[2:]
+    steps, pads, gaps = ([*each] * (len(image) // max(1, len(each))) for each in (stride, padding, dilation))
+    if transposed:
+        outputs, whole = weight[1] * groups, [(n - 1) * s + k for n, s, k in zip(image, steps, kernel, strict=False)]
+        return batch * outputs * max(math.prod(image) * math.prod(kernel), math.prod(whole))
+    padded = [n + 2 * pad for n, pad in zip(image, pads, strict=False)]
+    places = [
+        max(n - gap * (k - 1) - 1, -s) // s + 1 for n, gap, k, s in zip(padded, gaps, kernel, steps, strict=False)
+    ]
+    return batch * max(math.prod(padded) * max(sizes[1], weight[0]), math.prod(places) * math.prod(weight[1:]))
 
 
 def _handed(argument: Any, known: Mapping[Ref, Tensor]) -> Any:

@@ -23,6 +23,8 @@ OUTPUT = Affine(1 / 256, -128)
 
 LONGEST = 8191
 """Entries of a row whose sum of exponentials fits 32 bits."""
+DIFFERENCE = 255
+"""The largest difference of two codes."""
 INTEGER_BITS, SUM_BITS = 5, 12
 """Integer bits of differences to the maximum (Q5.26), and of the sum of exponentials (Q12.19)."""
 FRACTION_BITS = 31 - INTEGER_BITS
@@ -33,7 +35,7 @@ FORTY_EIGHT_17THS, MINUS_THIRTY_TWO_17THS, ONE = 1515870810, -1010580540, 2**29 
 
 
 def softmax(codes: Tensor, beta: float, x: Affine) -> Tensor:
-    """exp(beta * x) / sum(exp(beta * x)) over the last axis, quantized as `OUTPUT`.
+    """exp(beta * x) / sum(exp(beta * x)) over the last axis, quantized as `OUTPUT`; codes have 8 bits.
 
     Raises ValueError where LiteRT aborts, beta * sx * 2**26 <= 1, and for rows longer than `LONGEST`.
     """
@@ -43,7 +45,8 @@ def softmax(codes: Tensor, beta: float, x: Affine) -> Tensor:
     if codes.shape[-1] > LONGEST:
         raise ValueError(f"SOFTMAX: found {codes.shape[-1]} entries in a row, expected at most {LONGEST}")
     values = codes.to(torch.int64)
-    powers = _powers(values - values.amax(-1, keepdim=True), ratio)
+    below = values - values.amax(-1, keepdim=True)
+    powers = _powers(torch.arange(-DIFFERENCE, 1), ratio)[below + DIFFERENCE]
     total = divided_by_power(powers, SUM_BITS).sum(-1, keepdim=True)
     reciprocal, exponent = _reciprocal(total)
     return (divided_by_power(high_product(reciprocal, powers), exponent + 31 - 8) - 128).clamp(-128, 127).char()
