@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from npu_assay.conformance.compare.drift import AGREEMENTS, FLAGS, Drift, Entry
+from npu_assay.conformance.compare.drift import AGREEMENTS, FLAGS, Drift
 from npu_assay.conformance.findings import findings
 from npu_assay.conformance.findings.triage import (
     ASKED,
@@ -137,18 +137,32 @@ def test_every_finding_of_the_release_explains_the_cases_that_it_names(release: 
 def test_the_triage_of_ethos_u85_has_the_causes_of_arm_tosa_but_for_dynamic_shapes() -> None:
     tosa = read(RAW.with_name("executorch-arm-tosa-1.5.1.jsonl.xz"), "executorch:arm-tosa", "ethos_u85@1.5")
     shown = (REPORTS / "executorch-arm-tosa-1.5.1.md").read_text(encoding="utf-8")
-    of_device = {entry.result.case: _answer(entry) for entry in run("executorch-ethos-u85-1.5.1").entries}
-    assert of_device.keys() == {entry.result.case for entry in tosa.entries}
-    other = [entry.result.case for entry in tosa.entries if _answer(entry) != of_device[entry.result.case]]
+    found, of_device = answers(tosa), answers(run("executorch-ethos-u85-1.5.1"))
+    other = differing(found, of_device)
     assert all("/static_shape/outside/" in case for case in other)
     failing = sum(entry.result.status == "fail" for entry in tosa.entries)
     assert f"but for {len(other)} with dynamic shapes" in shown and f"{failing} of them fail" in shown
     assert f"the cause of the other {failing - len(other)}" in shown
 
 
-def _answer(entry: Entry) -> tuple[str, list[str]]:
-    """The verdict on a case, and the checks that it fails."""
-    return entry.result.verdict, [failure.check for failure in entry.result.failures]
+Answers = dict[str, tuple[str, list[str]]]
+
+
+def answers(found: Drift) -> Answers:
+    """By case: its verdict, and the checks that it fails."""
+    results = [entry.result for entry in found.entries]
+    return {one.case: (one.verdict, [failure.check for failure in one.failures]) for one in results}
+
+
+def differing(found: Answers, expected: Answers) -> list[str]:
+    return [case for case in found | expected if found.get(case) != expected.get(case)]
+
+
+def test_another_answer_than_ethos_u85_s_is_found() -> None:
+    expected = answers(run("executorch-ethos-u85-1.5.1"))
+    verdict, checks = expected[(case := next(iter(expected)))]
+    assert differing({**expected, case: (verdict, [*checks, "gate1"])}, expected) == [case]
+    assert differing({other: one for other, one in expected.items() if other != case}, expected) == [case]
 
 
 @pytest.mark.parametrize("file", sorted(CAUSES.glob("*.toml")), ids=lambda file: file.stem)
