@@ -104,3 +104,20 @@ def test_aligned_corners_need_two_pixels_on_either_side(sizes: tuple[int, int], 
 def test_integers_that_are_made_of_numbers_need_the_quantizers_mark(op: str, argument: float) -> None:
     verdict = judge(lambda b: PlainBuilder.call(b, op, b.input(2, 8), argument), U85)
     assert "quantized" in verdict.of(op)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "indices", "fits"),
+    [
+        ((2, 7), (2, 3), True),
+        ((2, 7), (1, 3), False),
+        ((2, 7, 5), (2, 3, 5), True),
+        ((2, 7, 5), (2, 3, 4), False),
+        ((2, 7, 5), (1, 3, 5), False),
+        ((2, 7, 5, 4), (2, 3, 5, 4), False),
+    ],
+)
+def test_rows_are_gathered_of_each_batch_whole(sizes: tuple[int, ...], indices: tuple[int, ...], fits: bool) -> None:
+    gather = "aten.gather.default"
+    verdict = judge(lambda b: b.call(gather, b.input(*sizes), 1, b.integers(*indices)), U85)
+    assert ("index_shape" not in verdict.of(gather)) is fits
