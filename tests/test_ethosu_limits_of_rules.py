@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from ethosu_graphs import U85, Builder, judge
+from neutron_graphs import Builder as PlainBuilder
 from torch import fx
 
 from npu_assay.partitioners.ethosu.kernels import Unpredictable, codes
@@ -97,3 +98,26 @@ def test_indices_that_are_summed_in_32_bits_are_64_bit_integers() -> None:
 def test_aligned_corners_need_two_pixels_on_either_side(sizes: tuple[int, int], scale: tuple[int, int]) -> None:
     """Twice the ratio of distances from the first to the last pixel; of sizes where there is no distance."""
     assert _axis(*sizes, corners=True, nearest=False, factor=None) == Axis(*sizes, *scale, 0)
+
+
+@pytest.mark.parametrize(("op", "argument"), [("aten.argmax.default", 1), ("aten.gt.Scalar", 0.5)])
+def test_integers_that_are_made_of_numbers_need_the_quantizers_mark(op: str, argument: float) -> None:
+    verdict = judge(lambda b: PlainBuilder.call(b, op, b.input(2, 8), argument), U85)
+    assert "quantized" in verdict.of(op)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "indices", "fits"),
+    [
+        ((2, 7), (2, 3), True),
+        ((2, 7), (1, 3), False),
+        ((2, 7, 5), (2, 3, 5), True),
+        ((2, 7, 5), (2, 3, 4), False),
+        ((2, 7, 5), (1, 3, 5), False),
+        ((2, 7, 5, 4), (2, 3, 5, 4), False),
+    ],
+)
+def test_rows_are_gathered_of_each_batch_whole(sizes: tuple[int, ...], indices: tuple[int, ...], fits: bool) -> None:
+    gather = "aten.gather.default"
+    verdict = judge(lambda b: b.call(gather, b.input(*sizes), 1, b.integers(*indices)), U85)
+    assert ("index_shape" not in verdict.of(gather)) is fits

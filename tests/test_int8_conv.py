@@ -8,7 +8,9 @@ from collections.abc import Callable, Sequence
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
+from npu_assay.partitioners.common.int8 import sums
 from npu_assay.partitioners.common.int8.accumulate import exact_dtype, folded
 from npu_assay.partitioners.common.int8.conv import conv2d, depthwise_conv2d, transpose_conv
 from npu_assay.partitioners.common.int8.matmul import batch_matmul, fully_connected, fully_connected_dynamic
@@ -184,6 +186,17 @@ def test_batch_matmul(adj_x: bool, adj_y: bool, terms: int) -> None:
     kernel = batch_matmul(X, b, y, adj_x, adj_y)
     found = kernel(left.mT if adj_x else left, right.mT if adj_y else right)
     assert torch.equal(found, torch.tensor(flat, dtype=torch.int8).view(2, 3, 4))
+
+
+@pytest.mark.skipif(not sums.has_int8_product(), reason="this processor has no exact int8 product")
+@pytest.mark.parametrize(("stride", "dilation"), [((2, 1), (1, 2)), ((1, 3), (2, 1))])
+def test_sums_of_codes_of_padded_images_that_are_no_squares(stride: Pair, dilation: Pair) -> None:
+    """All sums are integers below 2**53. Padded cells hold the zero point."""
+    x, weights = codes(1, 2, 5, 8, 3), codes(2, 4, 2, 3, 3)
+    found = sums.conv2d(weights, X, stride, dilation, ((1, 0), (0, 2)))(x)
+    image = F.pad(x.double().permute(0, 3, 1, 2), (0, 2, 1, 0), value=X.zero_point)
+    expected = F.conv2d(image, weights.double().permute(0, 3, 1, 2), stride=stride, dilation=dilation)
+    assert found.dtype == torch.int32 and torch.equal(found.double(), expected.permute(0, 2, 3, 1))
 
 
 def test_inputs_stay_as_they_are() -> None:

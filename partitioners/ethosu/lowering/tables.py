@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -72,7 +71,7 @@ def _look_up(operation: Operation, tensor: str, entries: Array) -> str:
 def entries_of_wide(quant: QParams, y: QParams, function: Callable[[torch.Tensor], torch.Tensor]) -> Array:
     """A function of reals from codes to codes of `y`: 513 entries, for every 128th code and one after the last."""
     codes = torch.linspace(quant.qmin, quant.qmax + 1, 513, dtype=torch.int32).clamp(quant.qmin, quant.qmax) & ~127
-    numbers = dequantised(codes.to(torch.int16), replace(quant, qmin=-(2**15)))
+    numbers = dequantised(codes.to(torch.int16), quant)
     if quant.qmax == 2**15 - 1:
         numbers[-1] = (2**15 - quant.zero_point) * quant.scale
     entries: Array = quantised(function(numbers), y).to(torch.int16).numpy()

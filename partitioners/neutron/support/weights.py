@@ -165,9 +165,9 @@ def _bias_scale_problem(node: fx.Node, bias: fx.Node, context: Context) -> str |
     expected = weight * x.scale32
     if {found.numel(), expected.numel()} - {1, output_count(node)}:
         return f"{found.numel()} bias scales and {weight.numel()} weight scales for {output_count(node)} outputs"
-    wrong = ((found - expected).abs() > SCALE_TOLERANCE * expected).nonzero()
-    if not wrong.numel():
+    wrong = (found - expected).abs() > SCALE_TOLERANCE * expected
+    if not wrong.any():
         return None
-    index = int(wrong[0])
-    one_found, one_expected = (t.expand(output_count(node))[index].item() for t in (found, expected))
+    index = int(wrong.nonzero()[0])
+    one_found, one_expected = (t.expand_as(wrong)[index].item() for t in (found, expected))
     return f"bias scale {one_found:.9g}, expected {one_expected:.9g} (output {index})"
