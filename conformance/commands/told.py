@@ -142,7 +142,7 @@ class Commands(click.Group):
         except OSError as error:
             if error.errno not in NO_ROOM or error.filename is not None:
                 raise
-            sys.stdout = None  # type: ignore[assignment]  # the rest of it would be tried once more at the end
+            sys.stdout = None  # the rest of it would be tried once more at the end
             click.echo(f"assay: the output cannot be written: {error.strerror}", err=True)
             raise SystemExit(UNUSABLE) from None
 
