@@ -9,13 +9,12 @@ import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from click.testing import CliRunner, Result
+from ci_asked import HOSTILE, command, outside_of_code
 from rich.console import Console
 from test_package import NEG, TODAY, Silent, run
 
@@ -23,9 +22,6 @@ from npu_assay.conformance.backend.loading import load_backend
 from npu_assay.conformance.ci.github import MOST, annotated, message, summary, tell, value
 from npu_assay.conformance.ci.junit import timed_junit
 from npu_assay.conformance.cli import main
-from npu_assay.conformance.common.markup import code
-from npu_assay.conformance.compare.difference import Difference, compare, read_run
-from npu_assay.conformance.compare.difference_markup import CASES, LONGEST, html, markdown
 from npu_assay.conformance.record.certificate import Selection
 from npu_assay.conformance.record.names import TABLE
 from npu_assay.conformance.record.results import Failure
@@ -36,8 +32,9 @@ from npu_assay.conformance.run.selection import all_cases
 from npu_assay.conformance.run.session import Request, assay
 
 ROOT = Path(__file__).parent.parent
+
 START = datetime.datetime(2026, 6, 1, 12, 0, 5, tzinfo=datetime.UTC)
-HOSTILE = "<script>alert(1)</script> [x](http://e.vil) `` | \\| **b** %25\r\n::error::made up \x00\x1b[31m @someone"
+
 WORKFLOW = ROOT / "examples" / "github-workflow" / "assay.yml"
 
 
@@ -51,10 +48,6 @@ def hostile(failing: Report) -> Report:
     """The same run, with a message that would break careless markup."""
     results = [replace(r, failures=(Failure("crash", HOSTILE),)) if r.case == NEG else r for r in failing.results]
     return make_report(failing.certificate, failing.table, results, all_cases(failing.table))
-
-
-def command(*arguments: str | Path, environment: dict[str, str] | None = None) -> Result:
-    return CliRunner().invoke(main, list(map(str, arguments)), env=environment)
 
 
 # ------------------------------------------------------------------------------------ JUnit
@@ -215,11 +208,6 @@ def test_the_summary_says_verdict_counts_and_findings(failing: Report, tmp_path:
     assert f"- example `{failing.findings[0].first}`" in text
 
 
-def outside_of_code(text: str) -> str:
-    """What is left of Markdown without its code spans: where a parser looks for markup."""
-    return re.sub(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)", "", text)
-
-
 def test_no_text_of_a_backend_is_markup_of_a_summary(hostile: Report, tmp_path: Path) -> None:
     text = summary(hostile, tmp_path / "out")
     assert "alert(1)" in text
@@ -251,97 +239,6 @@ def test_a_summary_that_cannot_be_written_is_one_error(tmp_path: Path) -> None:
     arguments = ("certify", "fake_backend:backend", "-k", NEG, "-n", "1", "--out", tmp_path / "out")
     found = command(*arguments, environment=job)
     assert found.exit_code == 2 and found.output.endswith(f"assay: {tmp_path}: cannot be written: Is a directory\n")
-
-
-# ------------------------------------------------------------------------------------ differences
-
-
-@pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> Difference:
-    made = tmp_path_factory.mktemp("diff")
-    for name in ("backend", "refuses"):
-        run(made / name, name, Selection("neg"))
-    return compare(read_run(made / "backend"), read_run(made / "refuses"))
-
-
-@pytest.fixture(scope="module")
-def spoiled(found: Difference) -> Difference:
-    """The same, with texts that would break careless markup in every place."""
-    spoil = tuple(replace(change, after=HOSTILE, row=HOSTILE, what=HOSTILE) for change in found.changes)
-    return replace(
-        found, changes=spoil, stated=((HOSTILE,) * 3,), made_with=((HOSTILE,) * 3,), a=replace(found.a, name=HOSTILE)
-    )
-
-
-def test_markdown_says_what_the_text_says(found: Difference) -> None:
-    text = markdown(found)
-    assert text.startswith(f"### Different: {len(found.a.results)} of {len(found.a.results)} cases\n")
-    assert "\n- tags: `accept` to `reject (mood), which fails`: " in text
-    assert re.search(r"\n\| no longer accepted \| [1-9]\d* \| went to the device \|\n", text)
-    assert "| `counts` | `" in text
-    assert markdown(compare(found.a, found.a)).startswith("### The same\n")
-
-
-def test_markdown_of_texts_that_are_not_trusted(spoiled: Difference) -> None:
-    text = outside_of_code(markdown(spoiled))
-    for word in ("<", "alert", "e.vil", "@someone", "\x1b"):
-        assert word not in text, word
-    for line in text.splitlines():
-        assert not line.startswith("|") or len(re.findall(r"(?<!\\)\|", line)) in (4, 6)
-
-
-def test_markdown_fits_a_comment(found: Difference) -> None:
-    many = tuple(
-        replace(change, row=f"row{number}", after=f"{number} {'x' * 200}")
-        for number in range(200)
-        for change in found.changes[:10]
-    )
-    text = markdown(replace(found, changes=many))
-    assert len(text) < LONGEST + 100 and text.endswith("The rest is left out (--json has all).\n")
-
-
-class Elements(HTMLParser):
-    """The elements of a page, and what they refer to."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.names = list[str]()
-        self.references = list[str]()
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.names.append(tag)
-        self.references += [str(text) for name, text in attrs if name in ("src", "href", "action", "data")]
-
-
-def test_html_is_one_file_without_markup_of_a_backend(found: Difference, spoiled: Difference) -> None:
-    page = Elements(html(spoiled))
-    assert "script" not in page.names and page.references == []
-    assert "alert(1)" in html(spoiled) and "\x1b" not in html(spoiled)
-    assert Elements(html(found)).names.count("li") >= CASES
-    assert html(found) == html(found) and "mood (a bad one)" in html(found)
-
-
-@pytest.mark.parametrize(
-    ("text", "span"),
-    [
-        ("a|b", "`a\\|b`"),
-        ("", "`none`"),
-        ("`", "`` ` ``"),
-        ("a``b`", "``` a``b` ```"),
-        ("a\nb", "`a\\nb`"),
-        (" x", "`  x `"),
-    ],
-)
-def test_any_text_is_a_code_span(text: str, span: str) -> None:
-    assert code(text) == span
-
-
-@pytest.mark.parametrize(("form", "start"), [("--markdown", "### Different"), ("--html", "<!DOCTYPE html>\n")])
-def test_the_command_has_each_form(form: str, start: str, found: Difference) -> None:
-    shown = command("diff", found.a.name, found.b.name, form)
-    assert shown.exit_code == 1 and shown.stdout.startswith(start)
-    assert command("diff", found.a.name, found.a.name, form).exit_code == 0
 
 
 # ------------------------------------------------------------------------------------ the workflow

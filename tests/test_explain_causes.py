@@ -7,8 +7,8 @@ import pytest
 pytest.importorskip("torchao", reason="the quantizers are the extra `quantize`")
 
 import torch
+from explain_models import of
 from quantizing import QUANTIZES
-from test_explain import of
 from torch import Tensor, nn
 
 import npu_assay

@@ -10,8 +10,8 @@ pytest.importorskip("torchao", reason="the quantizers are the extra `quantize`")
 
 import torch
 from click.testing import CliRunner
+from explain_models import of
 from quantizing import QUANTIZES
-from test_explain import of
 from torch import Tensor, nn
 
 from npu_assay.conformance.cli import main

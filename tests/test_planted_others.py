@@ -8,13 +8,13 @@ import pytest
 
 pytest.importorskip("torchao", reason="the quantizers are the extra `quantize`")
 
+from explain_models import of, with_numbers
 from planted import PLANTED
 from planted_numbers import NUMERIC as FIRST
 from planted_numbers import Numeric
 from planted_numbers_others import OTHERS as NUMERIC
 from planted_others import OTHERS, Other
 from quantizing import QUANTIZES
-from test_explain import of, with_numbers
 
 from npu_assay.conformance.explain.record import Explained
 

@@ -138,6 +138,20 @@ def test_print_has_every_operator_and_no_search(opened: Chrome) -> None:
     assert base64.b64decode(made["data"]).startswith(b"%PDF")
 
 
+def test_print_has_what_is_closed_on_the_screen(opened: Chrome) -> None:
+    opened.find_element(By.LINK_TEXT, "toy").click()
+    closed = opened.find_elements(By.CSS_SELECTOR, "details:not([open])")
+    assert closed
+    seen = "return arguments[0].checkVisibility({contentVisibilityAuto: true}) && arguments[0].offsetHeight > 0"
+    items = [each.find_element(By.TAG_NAME, "li") for each in closed]
+    assert not any(opened.execute_script(seen, item) for item in items)
+    opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    try:
+        assert all(opened.execute_script(seen, item) for item in items)
+    finally:
+        opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
 def test_nothing_is_asked_for_but_the_pages(opened: Chrome, site: Path) -> None:
     opened.get_log("performance")
     for path in site.rglob("*.html"):

@@ -14,6 +14,7 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.ui import WebDriverWait
 
 from npu_assay.conformance.explain.page import page
 
@@ -78,6 +79,24 @@ def test_search(opened: Chrome) -> None:
     assert places(opened, ".op.found") == [] and box.get_attribute("value") == ""
 
 
+def test_what_is_not_delegated_is_found_alone_and_with_a_search(opened: Chrome) -> None:
+    operators = explanation().backends[0].operators
+    outside = [n for n, each in enumerate(operators) if each.delegate is None]
+    assert 0 < len(outside) < len(operators)
+    opened.find_element(By.ID, "left").send_keys(Keys.SPACE)
+    assert places(opened, ".op.found") == outside
+    assert opened.find_element(By.ID, "matches").text == f"{len(outside)} of {len(operators)} operators"
+    shown = [
+        int(li.get_attribute("data-place") or -1) for li in all_of(opened, ".tree li[data-place]") if li.is_displayed()
+    ]
+    assert sorted(shown) == outside
+    opened.find_element(By.ID, "search").send_keys("gelu")
+    assert places(opened, ".op.found") == [n for n in outside if n in named("gelu")]
+    opened.find_element(By.ID, "search").clear()
+    opened.find_element(By.ID, "left").click()
+    assert places(opened, ".op.found") == []
+
+
 @pytest.mark.parametrize("text", ["unsupported", "2.act", "pages.py", "int8 aten.add nothing", "float32"])
 def test_search_looks_at_reasons_modules_and_lines(opened: Chrome, text: str) -> None:
     opened.find_element(By.ID, "search").send_keys(text)
@@ -114,6 +133,56 @@ def test_causes_and_modules_open_by_keys(opened: Chrome) -> None:
     module = next(each for each in all_of(opened, ".tree details details") if each.text.startswith("2"))
     module.find_element(By.TAG_NAME, "summary").send_keys(Keys.SPACE)
     assert module.get_attribute("open") is not None
+
+
+def test_a_link_to_a_closed_cause_opens_it(opened: Chrome) -> None:
+    """That of an operator, in the list of modules and beside the graph."""
+    place = named("gelu")[0]
+    cause = one(opened, f"#cause-0-{(explanation().backends[0].operators[place].cause or 0) + 1}")
+    for link in (f"#operator-0-{place} a", ".details dd a"):
+        assert cause.get_attribute("open") is None
+        opened.execute_script("location.hash = arguments[0]", f"operator-0-{place}")
+        WebDriverWait(opened, 5).until(lambda _: places(opened, ".op.selected") == [place])
+        one(opened, link).send_keys(Keys.ENTER)
+        WebDriverWait(opened, 5).until(lambda _: cause.get_attribute("open") is not None)
+        active = opened.switch_to.active_element
+        assert active.tag_name == "summary" and active.is_displayed()
+        active.send_keys(Keys.ENTER)
+
+
+def test_an_address_opens_an_operator_of_any_backend(opened: Chrome, path: Path) -> None:
+    """It is the one of the operator that was chosen, so that it can be sent to somebody."""
+    opened.find_element(By.CSS_SELECTOR, 'input[name=backend][value="1"]').click()
+    place = named("gelu", 1)[-1]
+    opened.find_element(By.ID, "search").send_keys("gelu", *[Keys.ENTER] * len(named("gelu", 1)))
+    address = opened.current_url
+    assert address == f"{path.as_uri()}#operator-1-{place}"
+    opened.get("about:blank")
+    opened.get(address)
+    assert places(opened, ".op.selected") == [place] and is_seen(opened, place)
+    assert one(opened, f"#operator-1-{place}").is_displayed()
+    opened.get("about:blank")
+    opened.get(f"{path.as_uri()}#nothing")
+    assert places(opened, ".op.selected") == []
+
+
+def test_print_has_the_causes_and_graphs_of_every_backend(opened: Chrome) -> None:
+    """And what paper cannot do is gone; on the screen nothing stays open."""
+    opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    try:
+        opened.execute_script("window.dispatchEvent(new Event('beforeprint'))")
+        text = opened.find_element(By.TAG_NAME, "main").text
+        for each in explanation().backends:
+            assert each.backend in text and all(cause.sentence in text for cause in each.causes)
+            assert all(operator.module in text for operator in each.operators)
+        for svg in opened.find_elements(By.CSS_SELECTOR, ".graph svg"):
+            assert svg.is_displayed() and svg.rect["width"] <= opened.execute_script("return innerWidth")
+        for gone in ("#search", "#fit", ".keys"):
+            assert not opened.find_element(By.CSS_SELECTOR, gone).is_displayed(), gone
+        opened.execute_script("window.dispatchEvent(new Event('afterprint'))")
+        assert not opened.find_elements(By.CSS_SELECTOR, ".told ol details[open]")
+    finally:
+        opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
 
 def test_arrows_go_from_operator_to_operator(opened: Chrome) -> None:

@@ -2,10 +2,12 @@
 const explanation = JSON.parse(document.getElementById("explanation").textContent);
 const sections = [...document.querySelectorAll("section[data-backend]")];
 const search = document.getElementById("search");
+const left = document.getElementById("left");
 const matches = document.getElementById("matches");
 const state = sections.map(() => ({ chosen: null, zoom: 1, found: [] }));
 const narrow = window.matchMedia("(max-width: 70rem)"); // as in explain.css
 let shown = 0;
+let closed = [];
 
 const section = () => sections[shown];
 const graph = () => section().querySelector(".graph");
@@ -40,7 +42,9 @@ function* facts(one) {
   if (one.reasons.length) yield ["reasons", list(one.reasons.map((r) => `${r.code}: ${r.sentence} (found ${r.found})`))];
   if (one.cause !== null) {
     const cause = backend().causes[one.cause];
-    yield ["cause", `${one.cause + 1}. ${cause.code}: ${cause.sentence}`];
+    const link = element("a", `${one.cause + 1}. ${cause.code}`);
+    link.href = `#cause-${shown}-${one.cause + 1}`;
+    yield ["cause", link, `: ${cause.sentence}`];
     if (cause.change && cause.change.operator === one.name) yield ["what if", cause.change.text];
     if (cause.hint) yield ["hint", cause.hint];
   }
@@ -59,10 +63,11 @@ function choose(place, follow) {
   section().querySelectorAll(".selected").forEach((each) => each.classList.remove("selected"));
   node(place).classList.add("selected");
   state[shown].chosen = place;
+  history.replaceState(null, "", `#operator-${shown}-${place}`);
   const told = element("dl");
-  for (const [name, text] of facts(one)) {
+  for (const [name, ...parts] of facts(one)) {
     const value = element("dd");
-    value.append(text);
+    value.append(...parts);
     told.append(element("dt", name), value);
   }
   const details = section().querySelector(".details");
@@ -95,6 +100,17 @@ function zoom(factor) {
   box.scrollTop = y * svg.clientHeight - box.clientHeight / 2;
 }
 
+function follow() {
+  const target = document.getElementById(location.hash.slice(1));
+  const own = target && target.closest("section[data-backend]");
+  if (!own) return;
+  show(Number(own.dataset.backend));
+  for (let part = target.closest("details"); part; part = part.parentElement.closest("details")) part.open = true;
+  if (target.dataset.place) choose(Number(target.dataset.place), true);
+  else target.querySelector("summary").focus();
+  target.scrollIntoView({ block: "nearest" });
+}
+
 function show(number) {
   shown = number;
   sections.forEach((each, place) => { each.hidden = place !== number; });
@@ -112,16 +128,18 @@ function text(one) {
 function seek() {
   const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
   const operators = backend().operators;
-  const found = words.length ? operators.flatMap((one, place) => (words.every((word) => text(one).includes(word)) ? [place] : [])) : [];
+  const asked = words.length > 0 || left.checked;
+  const fits = (one) => words.every((word) => text(one).includes(word)) && !(left.checked && one.delegate !== null);
+  const found = asked ? operators.flatMap((one, place) => (fits(one) ? [place] : [])) : [];
   state[shown].found = found;
-  matches.textContent = words.length ? `${found.length} of ${operators.length} operators` : "";
-  section().classList.toggle("searching", words.length > 0);
+  matches.textContent = asked ? `${found.length} of ${operators.length} operators` : "";
+  section().classList.toggle("searching", asked);
   const wanted = new Set(found);
   section().querySelectorAll(".op").forEach((each) => each.classList.toggle("found", wanted.has(Number(each.dataset.place))));
   section().querySelectorAll(".tree li[data-place]").forEach((each) => {
-    each.hidden = words.length > 0 && !wanted.has(Number(each.dataset.place));
+    each.hidden = asked && !wanted.has(Number(each.dataset.place));
   });
-  if (!words.length) return;
+  if (!asked) return;
   section().querySelectorAll(".tree details").forEach((each) => {
     each.open = each.querySelector("li[data-place]:not([hidden])") !== null;
   });
@@ -150,7 +168,7 @@ document.addEventListener("keydown", (event) => {
   const typing = event.target === search;
   if (event.key === "Escape" && search.value) { search.value = ""; seek(); }
   else if (typing && event.key === "Enter") next();
-  else if (typing || event.target.type === "radio") return;
+  else if (typing || ["radio", "checkbox"].includes(event.target.type)) return;
   else if (event.key === "/") search.focus();
   else if (event.key === "+") zoom(1.25);
   else if (event.key === "-") zoom(0.8);
@@ -182,7 +200,15 @@ document.querySelectorAll(".graph").forEach((box) => {
 });
 document.querySelectorAll("input[name=backend]").forEach((each) => each.addEventListener("change", () => show(Number(each.value))));
 search.addEventListener("input", seek);
+left.addEventListener("change", seek);
+window.addEventListener("hashchange", follow);
+window.addEventListener("beforeprint", () => {
+  closed = [...document.querySelectorAll("details:not([open])")];
+  closed.forEach((each) => { each.open = true; });
+});
+window.addEventListener("afterprint", () => closed.forEach((each) => { each.open = false; }));
 document.getElementById("in").addEventListener("click", () => zoom(1.25));
 document.getElementById("out").addEventListener("click", () => zoom(0.8));
 document.getElementById("fit").addEventListener("click", () => zoom(0));
 show(0);
+follow();

@@ -1,0 +1,104 @@
+"""A difference of two runs as Markdown and as HTML, whatever texts the runs hold."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+from ci_asked import HOSTILE, command, outside_of_code
+from test_package import run
+
+from npu_assay.conformance.common.markup import code
+from npu_assay.conformance.compare.difference import Difference, compare, read_run
+from npu_assay.conformance.compare.difference_markup import CASES, LONGEST, html, markdown
+from npu_assay.conformance.record.certificate import Selection
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Difference:
+    made = tmp_path_factory.mktemp("diff")
+    for name in ("backend", "refuses"):
+        run(made / name, name, Selection("neg"))
+    return compare(read_run(made / "backend"), read_run(made / "refuses"))
+
+
+@pytest.fixture(scope="module")
+def spoiled(found: Difference) -> Difference:
+    """The same, with texts that would break careless markup in every place."""
+    spoil = tuple(replace(change, after=HOSTILE, row=HOSTILE, what=HOSTILE) for change in found.changes)
+    return replace(
+        found, changes=spoil, stated=((HOSTILE,) * 3,), made_with=((HOSTILE,) * 3,), a=replace(found.a, name=HOSTILE)
+    )
+
+
+def test_markdown_says_what_the_text_says(found: Difference) -> None:
+    text = markdown(found)
+    assert text.startswith(f"### Different: {len(found.a.results)} of {len(found.a.results)} cases\n")
+    assert "\n- tags: `accept` to `reject (mood), which fails`: " in text
+    assert re.search(r"\n\| no longer accepted \| [1-9]\d* \| went to the device \|\n", text)
+    assert "| `counts` | `" in text
+    assert markdown(compare(found.a, found.a)).startswith("### The same\n")
+
+
+def test_markdown_of_texts_that_are_not_trusted(spoiled: Difference) -> None:
+    text = outside_of_code(markdown(spoiled))
+    for word in ("<", "alert", "e.vil", "@someone", "\x1b"):
+        assert word not in text, word
+    for line in text.splitlines():
+        assert not line.startswith("|") or len(re.findall(r"(?<!\\)\|", line)) in (4, 6)
+
+
+def test_markdown_fits_a_comment(found: Difference) -> None:
+    many = tuple(
+        replace(change, row=f"row{number}", after=f"{number} {'x' * 200}")
+        for number in range(200)
+        for change in found.changes[:10]
+    )
+    text = markdown(replace(found, changes=many))
+    assert len(text) < LONGEST + 100 and text.endswith("The rest is left out (--json has all).\n")
+
+
+class Elements(HTMLParser):
+    """The elements of a page, and what they refer to."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.names = list[str]()
+        self.references = list[str]()
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.names.append(tag)
+        self.references += [str(text) for name, text in attrs if name in ("src", "href", "action", "data")]
+
+
+def test_html_is_one_file_without_markup_of_a_backend(found: Difference, spoiled: Difference) -> None:
+    page = Elements(html(spoiled))
+    assert "script" not in page.names and page.references == []
+    assert "alert(1)" in html(spoiled) and "\x1b" not in html(spoiled)
+    assert Elements(html(found)).names.count("li") >= CASES
+    assert html(found) == html(found) and "mood (a bad one)" in html(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "span"),
+    [
+        ("a|b", "`a\\|b`"),
+        ("", "`none`"),
+        ("`", "`` ` ``"),
+        ("a``b`", "``` a``b` ```"),
+        ("a\nb", "`a\\nb`"),
+        (" x", "`  x `"),
+    ],
+)
+def test_any_text_is_a_code_span(text: str, span: str) -> None:
+    assert code(text) == span
+
+
+@pytest.mark.parametrize(("form", "start"), [("--markdown", "### Different"), ("--html", "<!DOCTYPE html>\n")])
+def test_the_command_has_each_form(form: str, start: str, found: Difference) -> None:
+    shown = command("diff", found.a.name, found.b.name, form)
+    assert shown.exit_code == 1 and shown.stdout.startswith(start)
+    assert command("diff", found.a.name, found.a.name, form).exit_code == 0

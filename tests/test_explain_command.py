@@ -1,0 +1,278 @@
+"""`assay explain` as a command: backends that fail, what cannot be asked, files of strangers."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import zipfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torchao", reason="the quantizers are the extra `quantize`")
+import numpy as np
+import torch
+from click.testing import CliRunner, Result
+from explain_models import Small, small
+from quantizing import QUANTIZES
+from torch import nn
+
+import npu_assay
+from npu_assay.conformance.backend.loading import load_backend
+from npu_assay.conformance.cli import main
+from npu_assay.conformance.explain.record import Explanation
+from npu_assay.partitioners.exir import Backend, Partitioner, PartitionResult
+
+pytestmark = QUANTIZES
+
+
+def broken() -> object:
+    """A factory that fails."""
+    raise RuntimeError("no weights here")
+
+
+def sized() -> object:
+    """A factory of the size of example inputs."""
+    return Small(), 12
+
+
+def nothing() -> object:
+    """A factory of something else."""
+    return 7
+
+
+# ------------------------------------------------------------------------------------ backends that fail
+
+
+class Raises(Partitioner):
+    """A partitioner that raises."""
+
+    def partition(self, exported_program: Any) -> PartitionResult:
+        """Nothing."""
+        raise RuntimeError("not today")
+
+
+class Dies(Partitioner):
+    """A partitioner that ends the process."""
+
+    def partition(self, exported_program: Any) -> PartitionResult:
+        """Nothing."""
+        os._exit(3)
+
+
+class Silent(Partitioner):
+    """A partitioner that takes nothing and says nothing."""
+
+    def partition(self, exported_program: Any) -> PartitionResult:
+        """No tags."""
+        return PartitionResult(exported_program, {})
+
+
+def _neutron(partitioner: type[Partitioner]) -> Backend:
+    return replace(load_backend("neutron"), partitioner=partitioner)
+
+
+raises, dies, silent = _neutron(Raises), _neutron(Dies), _neutron(Silent)
+
+
+def test_what_a_backend_raises_is_its_answer() -> None:
+    module, inputs = small()
+    program = torch.export.export(module.eval(), inputs)
+    found = npu_assay.explain(program, [raises, "xnnpack"])
+    assert found.backends[0].error == "RuntimeError: not today" and found.backends[1].error == ""
+
+
+def test_a_partitioner_without_reasons() -> None:
+    module, inputs = small()
+    (one,) = npu_assay.explain(torch.export.export(module.eval(), inputs), [silent], [inputs]).backends
+    assert one.taken == () and {cause.code for cause in one.causes} == {"no_reason"}
+    assert sum(len(cause.operators) for cause in one.causes) == len(one.operators)
+
+
+# ------------------------------------------------------------------------------------ the command
+
+
+@pytest.fixture(autouse=True)
+def found_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    sys.modules.setdefault("test_explain_command", sys.modules[__name__])
+
+
+def run(*arguments: str | Path, code: int = 0) -> Result:
+    result = CliRunner().invoke(main, ["explain", *map(str, arguments)])
+    assert result.exit_code == code, result.output
+    return result
+
+
+def test_a_line_number_is_not_an_emoji(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = ["import torch", "class Net(torch.nn.Module):", "    def forward(self, x):", *["        #"] * 96]
+    source += ["        return x.sin()", "def make():", "    return Net(), (torch.ones(1, 8),)"]
+    (tmp_path / "hundred_lines.py").write_text("\n".join(source))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    shown = run("hundred_lines:make", "--backend", "neutron").output
+    assert "hundred_lines.py:100: return x.sin()" in shown
+
+
+SMALL = "explain_models:small"
+
+
+def test_the_command(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    result = run(SMALL, "--backend", "neutron", "--calibrate", "random", "--out", out, "--pte", "-n", "1")
+    assert "1. unsupported: the operator is not in the support table" in result.output
+    assert "act (GELU)  aten.gelu.default" in result.output
+    assert max(map(len, result.output.splitlines())) <= 100
+    record = Explanation.from_json(json.loads((out / "explain.json").read_text()))
+    assert record.backends[0].program == len((out / "neutron.pte").read_bytes())
+    ran = CliRunner().invoke(main, ["run", str(out / "neutron.pte"), "--random", "0"])
+    assert ran.exit_code == 0, ran.output
+    assert {path.name for path in out.iterdir()} == {"explain.html", "explain.json", "neutron.pte"}
+
+
+def test_a_file_and_arrays(tmp_path: Path) -> None:
+    path, samples = tmp_path / "model.pt2", tmp_path / "samples.npz"
+    module, inputs = small()
+    torch.export.save(torch.export.export(module.eval(), inputs), path)
+    np.savez(samples, x=np.random.default_rng(0).normal(size=(3, 1, 3, 12, 12)).astype("float32"))
+    result = run(path, "--backend", "xnnpack", "--calibrate", samples, "--json", "-n", "1")
+    (one,) = Explanation.from_json(json.loads(result.output)).backends
+    assert one.quantized and len(one.operators) == 4
+
+
+@pytest.mark.parametrize(("share", "code"), [("0.5", 0), ("1", 1)])
+def test_fail_under(share: str, code: int) -> None:
+    run(f"{SMALL}_share", "--backend", "neutron", "--calibrate", "random", "--fail-under", share, "-n", "1", code=code)
+
+
+def test_a_backend_that_ends_its_process_is_told(tmp_path: Path) -> None:
+    result = run(
+        SMALL, "--backend", "test_explain_command:dies", "--backend", "xnnpack", "--calibrate", "random", "-n", "1"
+    )
+    assert "exit code 3" in result.output and "xnnpack (quantized here)" in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nothing.pt2", "--backend", "neutron"], "nothing.pt2: found no such file"),
+        (["test_explain_command:broken", "--backend", "neutron"], "RuntimeError: no weights here"),
+        (["test_explain_command:nothing", "--backend", "neutron"], "found int, expected a pair"),
+        (
+            ["test_explain_command:sized", "--backend", "neutron"],
+            "example inputs: found int, expected a tensor, a tuple, a dict",
+        ),
+        (["test_explain_command:absent", "--backend", "neutron"], "has no 'absent'"),
+        ([SMALL, "--backend", "neutrons"], "no backend 'neutrons', did you mean 'neutron'?"),
+        ([SMALL, "--backend", "neutron", "--calibrate", "no.npz"], "no.npz: cannot be read"),
+        ([SMALL, "--backend", "neutron", "--dynamic"], "--dynamic: expected --calibrate beside it"),
+        ([SMALL, "--backend", "neutron", "--pte"], "--pte: expected --out DIR beside it"),
+    ],
+)
+def test_what_cannot_be_asked(arguments: list[str], message: str) -> None:
+    result = run(*arguments, "-n", "1", code=2)
+    assert message in result.output and "Traceback" not in result.output
+    assert result.output.startswith("assay: ") and result.output.count("\n") == 1
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_a_module_that_exits(processes: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever asks gets one line, in one process or several."""
+    (tmp_path / "model_that_exits.py").write_text("raise SystemExit(3)\n")
+    monkeypatch.chdir(tmp_path)
+    backends = ("--backend", "neutron", "--backend", "xnnpack")
+    result = run("model_that_exits:make", *backends, "-n", processes, code=2)
+    assert "model_that_exits" in result.output and result.output.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (
+            {"x": np.zeros((2, 1, 3, 12, 11))},
+            "found sizes [2, 1, 3, 12, 11], expected [samples, 1, 3, 12, 12]",
+        ),
+        (
+            {"x": np.zeros((8, 3, 12, 12))},
+            "found sizes [8, 3, 12, 12], expected [samples, 1, 3, 12, 12]: array[:, None] has an axis for them",
+        ),
+        ({"x": np.zeros((0, 1, 3, 12, 12))}, "array 0: found sizes [0, 1, 3, 12, 12]"),
+        ({"x": np.zeros((1, 1, 3, 12, 12)), "y": np.zeros(1)}, "found 2 arrays, expected 1"),
+        ({"x": np.zeros((1,), dtype=object)}, "Python objects"),
+    ],
+)
+def test_samples_that_do_not_fit(array: dict[str, Any], message: str, tmp_path: Path) -> None:
+    np.savez(tmp_path / "samples.npz", **array)
+    result = run(SMALL, "--backend", "neutron", "--calibrate", tmp_path / "samples.npz", "-n", "1", code=2)
+    assert message in result.output
+
+
+# ------------------------------------------------------------------------------------ files of strangers
+
+
+def _edited(path: Path, change: Callable[[str, bytes], bytes], more: dict[str, bytes] | None = None) -> None:
+    """Every record of an archive changed, and more of them."""
+    with zipfile.ZipFile(path) as given:
+        records = {name: given.read(name) for name in given.namelist()}
+    with zipfile.ZipFile(path, "w") as made:
+        for name, data in records.items():
+            made.writestr(name, change(name, data))
+        for name, data in (more or {}).items():
+            made.writestr(name, data)
+
+
+MARKER = "a_pickle_was_read"
+
+PICKLE = b"cos\nsystem\n(S'touch " + MARKER.encode() + b"'\ntR."
+
+
+@pytest.mark.parametrize(
+    ("change", "more", "message"),
+    [
+        (lambda name, data: data.replace(b'"use_pickle": false', b'"use_pickle": true'), None, "a pickled tensor"),
+        (lambda name, data: data, {"model/data/aotinductor/x.so": b""}, "expected the records of one exported program"),
+        (lambda name, data: data[:-40] if name.endswith("model.json") else data, None, "not a program"),
+    ],
+)
+def test_archives_that_are_refused(
+    change: Callable[[str, bytes], bytes], more: dict[str, bytes] | None, message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "model.pt2"
+    torch.export.save(torch.export.export(small()[0].eval(), small()[1]), path)
+    _edited(path, change, more)
+    assert message in run(path, "--backend", "neutron", "-n", "1", code=2).output
+
+
+def test_pickled_samples_are_never_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "model.pt2"
+    torch.export.save(torch.export.export(small()[0].eval(), small()[1]), path)
+    _edited(path, lambda name, data: PICKLE if "sample_inputs" in name else data)
+    run(path, "--backend", "neutron", "-n", "1")
+    assert not (tmp_path / MARKER).exists()
+
+
+def test_sizes_are_never_evaluated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An open size is an expression in the file, which torch evaluates."""
+    monkeypatch.chdir(tmp_path)
+    path, batch = tmp_path / "model.pt2", torch.export.Dim("batch", max=8)
+    program = torch.export.export(nn.Linear(4, 4), (torch.ones(2, 4),), dynamic_shapes=({0: batch},))
+    torch.export.save(program, path)
+    evil = f"__import__('os').system('touch {MARKER}')"
+    found = list[bytes]()
+
+    def change(name: str, data: bytes) -> bytes:
+        if not name.endswith("models/model.json"):
+            return data
+        found.append(re.sub(rb'"expr_str": ?"[^"]*"', f'"expr_str": "{evil}"'.encode(), data))
+        assert found[-1] != data
+        return found[-1]
+
+    _edited(path, change)
+    assert "expected arithmetic on symbols" in run(path, "--backend", "neutron", "-n", "1", code=2).output
+    assert not (tmp_path / MARKER).exists()
