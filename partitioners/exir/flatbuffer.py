@@ -13,14 +13,14 @@ https://flatbuffers.dev/internals: little endian, 32-bit offsets, a vtable of 16
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
+import flatbuffers
 import numpy as np
-
-from npu_assay.partitioners.exir.flatbuffer_bytes import Buffer, Bytes
+from flatbuffers import number_types
 
 DEPTH_LIMIT: Final = 32
 """Tables inside tables; the formats read here need at most 6."""
@@ -48,8 +48,12 @@ _CODES: Final = {
 _STRUCTS: Final = {name: struct.Struct(code) for name, code in _CODES.items()}
 _DTYPES: Final = {name: np.dtype(code) for name, code in _CODES.items()}
 _LIMITS: Final = {name: (int(np.iinfo(name).min), int(np.iinfo(name).max)) for name in _CODES if "int" in name}
+_FLAGS: Final = {name: getattr(number_types, f"{name.title()}Flags") for name in _CODES}
 _BOOL, _UINT8, _UINT16 = _STRUCTS["bool"], _STRUCTS["uint8"], _STRUCTS["uint16"]
 _INT32, _UINT32 = _STRUCTS["int32"], _STRUCTS["uint32"]
+
+
+Buffer = bytes | memoryview
 
 
 class FormatError(ValueError):
@@ -163,14 +167,15 @@ def write(table: Table, value: Mapping[str, Any], identifier: bytes) -> bytes:
     Raises FormatError for a key that the table does not have or a number that its type cannot hold.
     """
     writer = _Writer()
-    return writer.bytes.finished(writer.table(table, value), identifier)
+    writer.builder.Finish(writer.table(table, value), file_identifier=identifier)
+    return bytes(writer.builder.Output())
 
 
 class _Writer:
-    """Records as bytes, which grow from the end: children go before what refers to them."""
+    """Records into a builder, which grows a flatbuffer from its end: children go before what refers to them."""
 
     def __init__(self) -> None:
-        self.bytes = Bytes()
+        self.builder = flatbuffers.Builder(1024)
 
     def table(self, table: Table, value: Mapping[str, Any]) -> int:
         """Put a table after everything it refers to; returns its place."""
@@ -182,33 +187,54 @@ class _Writer:
             for name, (_, kind) in table.fields.items()
             if value.get(name) is not None and not isinstance(kind, Scalar)
         }
-        end, places = self.bytes.size, [0] * table.slots
+        builder = self.builder
+        builder.StartObject(table.slots)
         for name, (slot, kind) in table.fields.items():
             if name in children:
-                places[slot] = self.bytes.offset(children[name])
+                builder.PrependUOffsetTRelativeSlot(slot, children[name], 0)
             elif name in value and isinstance(kind, Scalar):
                 number = _fitting(value[name], kind.type, f"{table.name}.{name}")
                 if number != kind.default:
-                    places[slot] = self.bytes.scalar(_STRUCTS[kind.type].pack(number))
-        return self.bytes.table(end, places)
+                    builder.Prepend(_FLAGS[kind.type], number)
+                    builder.Slot(slot)
+        return int(builder.EndObject())
 
     def child(self, kind: Kind, record: Mapping[str, Any], value: Any) -> int:
         match kind:
             case Tables():
-                return self.bytes.offsets([self.table(kind.table, each) for each in value])
+                return self.offsets([self.table(kind.table, each) for each in value])
             case Numbers():
                 raw, size = _packed(value, kind.type), _STRUCTS[kind.type].size
-                return self.bytes.vector(raw, len(raw) // size, max(kind.align, size))
+                return self.vector(raw, size, max(kind.align, size))
             case Nested():
                 return self.table(kind.table, value)
             case Union():
                 return self.table(kind.members[record[kind.tag]], value)
             case String():
-                return self.bytes.string(value)
+                return int(self.builder.CreateString(value))
             case Strings():
-                return self.bytes.offsets([self.bytes.string(each) for each in value])
+                return self.offsets([self.builder.CreateString(each) for each in value])
             case Scalar():
                 raise AssertionError("scalars live in the table itself")
+
+    def offsets(self, places: Sequence[int]) -> int:
+        """Put a vector of offsets, each the distance from itself to its place."""
+        self.builder.StartVector(4, len(places), 4)
+        last = self.builder.Offset() + 4 * len(places)
+        distances = [last - 4 * index - place for index, place in enumerate(places)]
+        return self.elements(struct.pack(f"<{len(places)}I", *distances))
+
+    def vector(self, raw: Buffer, size: int, alignment: int) -> int:
+        """Put a vector of numbers of `size` bytes each."""
+        self.builder.StartVector(size, len(raw) // size, alignment)
+        return self.elements(raw)
+
+    def elements(self, raw: Buffer) -> int:
+        """Put all elements of a vector at once, and end it: the builder would take them one by one."""
+        builder = self.builder
+        builder.head -= len(raw)
+        builder.Bytes[builder.head : builder.head + len(raw)] = raw
+        return int(builder.EndVector())
 
 
 def _packed(value: Any, type_: str) -> Buffer:
