@@ -45,6 +45,31 @@ def test_every_wrong_truth_is_seen(op: str, quant: Quant | None, scheme: str | N
         assert "gate3" in _failing(graph, wrong, scheme, delegated)
 
 
+@pytest.mark.parametrize(("scheme", "delegated"), [(None, True), (None, False), ("xnnpack_fp32", True)])
+@pytest.mark.parametrize("quant", [None, Quant(0.05, 3)])
+@pytest.mark.parametrize("op", ["argmax.default", "argmin.default"])
+def test_every_wrong_place_is_seen(op: str, quant: Quant | None, scheme: str | None, delegated: bool) -> None:
+    numbers = (50, 60, 70, 80, 90, 20, 10, 5, 7, 7, 7, 7)
+    x = Value("x", (3, 4), quant, Fill("list", values=numbers))
+    graph = Graph((x,), (Step("subject", f"aten.{op}", (Ref("x"), 1)),), (Ref("subject"),))
+    right = edge_op(f"aten.{op}")(torch.tensor(numbers).view(3, 4), 1)
+    assert _failing(graph, right, scheme, delegated) == []
+    for row in range(3):
+        wrong = right.clone()
+        wrong[row] = (wrong[row] + 1) % 4
+        assert "gate3" in _failing(graph, wrong, scheme, delegated)
+
+
+@pytest.mark.parametrize(("error", "open_"), [(0.4, False), (0.5, True), (3.0, True)])
+def test_a_place_is_open_where_another_may_be_as_large(error: float, open_: bool) -> None:
+    value = torch.tensor([[1.0, 3.0, 2.0]], dtype=torch.float64)
+    x = operators.Bounded(value, torch.full_like(value, error))
+    for name, each in (("argmax", x), ("argmin", operators.Bounded(-value, x.error))):
+        for args in ((1,), ()):
+            (found,) = operators.run(f"aten.{name}.default", (each, *args))
+            assert found.value.flatten().tolist() == [1.0] and bool(found.error.isinf().all()) == open_
+
+
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64, torch.int16])
 @pytest.mark.parametrize("op", WHOLE)
 def test_a_whole_number_that_is_off_by_one_is_seen(op: str, dtype: torch.dtype) -> None:

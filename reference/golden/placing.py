@@ -48,7 +48,20 @@ def zeros_like(x: Bounded, **options: Any) -> Bounded:
     return Bounded(torch.zeros_like(x.value))
 
 
+def largest_place(x: Bounded, dim: int | None = None, keepdim: bool = False) -> Bounded:
+    """aten.argmax.default: of equal numbers the first, as torch says; unbounded where another may be as large."""
+    index = torch.argmax(x.value, dim, keepdim)
+    if x.exact:
+        return Bounded(index.to(torch.float64))
+    along, given = (x.value.flatten(), x.spread().flatten()) if dim is None else (x.value, x.spread())
+    axis = 0 if dim is None else dim
+    best = torch.argmax(along, axis, True)
+    others = (along + given).scatter(axis, best, -math.inf) if along.dim() else torch.full_like(along, -math.inf)
+    least = (along - given).gather(axis, best) if along.dim() else along - given
+    open_ = ~(others.amax(axis, True) < least)  # true for NaN
+    return Bounded(index.to(torch.float64), torch.where(open_.reshape(index.shape), math.inf, 0.0))
+
+
 def smallest_place(x: Bounded, dim: int | None = None, keepdim: bool = False) -> Bounded:
-    """aten.argmin.default: of equal numbers the first, as torch says; unbounded where a number is off."""
-    value = torch.argmin(x.value, dim, keepdim).to(torch.float64)
-    return Bounded(value) if x.exact else Bounded(value, torch.full_like(value, math.inf))
+    """aten.argmin.default, as `largest_place`."""
+    return largest_place(Bounded(-x.value, x.error, x.scale, x.axis), dim, keepdim)

@@ -111,7 +111,8 @@ def where(condition: Bounded, a: Any, b: Any) -> Bounded:
     value = torch.where(chosen, x.value, y.value)
     if condition.exact and x.exact and y.exact:
         return Bounded(value)
-    apart = torch.where(condition.error > 0, (x.value - y.value).abs() + torch.maximum(x.error, y.error), 0.0)
+    open_ = (condition.error > 0) & (condition.value.abs() <= condition.error)  # what is not 0 chooses x
+    apart = torch.where(open_, (x.value - y.value).abs() + torch.maximum(x.error, y.error), 0.0)
     return Bounded(value, torch.maximum(torch.where(chosen, x.error, y.error), apart).expand_as(value))
 
 

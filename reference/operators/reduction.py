@@ -66,7 +66,7 @@ REDUCTION = (
         schemes=Schemes(tflite("images:amin"), tosa("tosa:amin"), UNNAMED),
         onnx="reduction:smallest",
     ),
-    written("aten.argmax.default", "selection:whole", result=INDICES, schemes=NUMBERS_ALONE, without_onnx=PICKED),
+    written("aten.argmax.default", "placing:largest_place", result=INDICES, schemes=NUMBERS_ALONE, without_onnx=PICKED),
     over("aten.mean.default", None, shapes=((7,), (3, 5)), onnx="reduction:mean", empty=False),
     over("aten.sum.default", None, dtype=TOTAL, shapes=((7,), (3, 5)), gives=(-30.0, 30.0), onnx="reduction:total"),
     over(
