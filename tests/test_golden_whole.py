@@ -101,6 +101,17 @@ def test_whole_numbers_wrap_around(op: str, dtype: torch.dtype, numbers: tuple[i
     assert _failing(_graph(op, *values), torch.zeros_like(expected), None, True) != []
 
 
+def test_codes_made_of_reals_have_roundings() -> None:
+    """float32(1 / scale) is not 1 / scale: at a tie the next code is right, too, and no other."""
+    x = Value("x", (2,), None, Fill("list", values=(0.25, 2.0)), dtype="float32")
+    args = (Ref("x"), 0.1, 3, -128, 127, "int8")
+    step = Step("subject", "quantized_decomposed.quantize_per_tensor.default", args)
+    graph = Graph((x,), (step,), (Ref("subject"),))
+    right = edge_op(step.op)(torch.tensor([0.25, 2.0]), 0.1, 3, -128, 127, torch.int8)
+    assert _failing(graph, right, None, True) == []
+    assert "gate3" in _failing(graph, right + 2, None, True)
+
+
 def test_roundings_of_truths_would_hide_wrong_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     """As it was: 1 - 2**-21 is no whole number, and 0 is the one below."""
     rounded = operators.run_float

@@ -14,7 +14,9 @@ from npu_assay.conformance.table import load_table
 from npu_assay.reference.onnx_golden import FORMS
 from npu_assay.reference.operators import FAMILIES, HOMES, WITH_CASES, Operator
 from npu_assay.reference.operators.home import (
+    BYTES,
     FIRST,
+    FLOATING,
     GOLDENS,
     INDICES,
     INTEGERS,
@@ -47,7 +49,7 @@ def lacking(own: Operator) -> list[str]:
         found.append("an ONNX form, or why there is none; not both")
     if own.onnx_in_part and not own.onnx:
         found.append("the ONNX form that computes a part")
-    if own.dtype not in (JOINED, FIRST, KEPT, TOTAL) or own.result not in (REALS, TRUTHS, INDICES):
+    if own.dtype not in (JOINED, FIRST, KEPT, TOTAL, FLOATING, BYTES) or own.result not in (REALS, TRUTHS, INDICES):
         found.append("the type of its result")
     return found
 

@@ -54,9 +54,17 @@ def _source(module: str) -> Path | None:
         spec, name = spec_with_code(top) if top else None, top
         for part in below:
             name = f"{name}.{part}"
-            inside = None if spec is None else spec.submodule_search_locations
+            inside = None if spec is None or _may_refuse(spec.origin) else spec.submodule_search_locations
             spec = None if inside is None else PathFinder.find_spec(name, inside)
     return None if spec is None or not (spec.origin or "").endswith(".py") else Path(str(spec.origin))
+
+
+def _may_refuse(package: str | None) -> bool:
+    """Whether a package's own module raises something when it is loaded, as under another name."""
+    tree = (
+        ast.parse(Path(package).read_bytes()) if package is not None and package.endswith(".py") else ast.Module([], [])
+    )
+    return any(isinstance(node, ast.Raise) for node in ast.walk(tree))
 
 
 def _imported(tree: ast.Module) -> set[str]:

@@ -81,7 +81,7 @@ def _results(op: str, args: tuple[Any, ...], kwargs: tuple[tuple[str, Any], ...]
 def _parameters_fit(op: str, args: tuple[Any, ...], results: Sequence[tuple[Shape, str]]) -> bool:
     """Whether a bias, or what a batch norm has for each channel, has the right shape, which torch does not see to.
 
-    Without numbers it ignores a convolution's bias and broadcasts a linear's; a batch norm reads what lies behind.
+    Without numbers it ignores a convolution's bias and broadcasts a linear's; a batch norm reads past its numbers.
     """
     if "batch_norm" in op:
         return all(each.shape == args[0].shape[1:2] for each in args[1:5] if isinstance(each, Kind))

@@ -101,12 +101,14 @@ def _run_float(op: str, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: to
 
 
 def run_whole(op: str, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: torch.dtype) -> tuple[Bounded, ...]:
-    """`run`, for results of a type of whole numbers: these have no roundings, but reals that they are made of have.
+    """`run`, for results of a type of whole numbers: made of whole numbers, they have no roundings.
 
-    Made of whole numbers, they wrap around as torch's do, in two's complement; a bool is one bit.
+    They wrap around as torch's do, in two's complement; a bool is one bit. Made of reals, they are as floats have them.
     """
-    results = run(op, _rounded_reals(args), kwargs)
-    if dtype == torch.int64 or not all(_is_whole(x) for x in operands((*args, *kwargs.values()))):
+    if not all(_is_whole(x) for x in operands((*args, *kwargs.values()))):
+        return run_float(op, args, kwargs, torch.float32)
+    results = run(op, args, kwargs)
+    if dtype == torch.int64:
         return results
     least, count = (0, 2) if dtype == torch.bool else (torch.iinfo(dtype).min, 2 ** torch.iinfo(dtype).bits)
     return tuple(Bounded((y.value - least).remainder(count) + least, y.error, y.scale, y.axis) for y in results)
@@ -114,13 +116,6 @@ def run_whole(op: str, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: tor
 
 def _is_whole(x: Bounded) -> bool:
     return bool((x.value == x.value.trunc()).all())
-
-
-def _rounded_reals(argument: Any) -> Any:
-    if isinstance(argument, list | tuple):
-        return tuple(map(_rounded_reals, argument))
-    whole = not isinstance(argument, Bounded) or _is_whole(argument)
-    return argument if whole else _converted(argument, torch.float32)
 
 
 def _on_one_grid(args: tuple[Any, ...]) -> bool:

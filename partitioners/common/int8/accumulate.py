@@ -27,7 +27,7 @@ Padding = tuple[Pair, Pair]
 NO_PADDING: Padding = ((0, 0), (0, 0))
 
 _FEWEST_TERMS = 64
-"""Of a block: each costs a pass over the sums."""
+"""Terms of a block, at least: each block costs a pass over the sums."""
 
 
 def exact_dtype(bound: int, bits: int = 31) -> torch.dtype:
@@ -107,7 +107,7 @@ def factor(weights: Tensor, offset: Tensor, largest: int) -> Factor:
 
 
 def _bound(weights: Tensor, largest: int) -> float:
-    """Of the magnitudes of the sums of weights [O, terms] times numbers up to `largest`."""
+    """The largest sum of magnitudes of weights [O, terms] times numbers up to `largest`."""
     return float(weights.abs().sum(dim=1).max()) * largest
 
 
