@@ -34,7 +34,7 @@ found, where a ceil follows; 33 where the sum ends the program, and its numbers 
 
 EXP = Accuracy(6, 2.0**-14)
 """exp of those kernels: 5.4 units in the last place are the most that was found, over all float16 numbers, and it is 0
-where it would be subnormal."""
+where it would be below 2^-14.5."""
 EXP_ENDS = 15.5 * math.log(2)
 """And infinite from here on, 2^15.5, since powers of two are made of exponents up to 15; float16 ends at 65504."""
 
