@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from importlib.machinery import PathFinder
 from pathlib import Path
 
+import npu_assay
 from npu_assay.conformance.adapters import adapted
 from npu_assay.conformance.backend.importing import spec_with_code
 from npu_assay.conformance.backend.installed import found_as_loading_finds
@@ -38,7 +39,7 @@ def stated_table(spec: str) -> str | None:
         tree = None if path is None else ast.parse(path.read_bytes())
     except (UsageError, ImportError, OSError, SyntaxError, ValueError):
         return None  # which loading it says better
-    if path is None or tree is None:
+    if path is None or tree is None or _is_of_this_package(path, module):
         return None
     value = _only(tree, attribute)
     table = None if value is None else _table(value, _imported(tree))
@@ -54,17 +55,15 @@ def _source(module: str) -> Path | None:
         spec, name = spec_with_code(top) if top else None, top
         for part in below:
             name = f"{name}.{part}"
-            inside = None if spec is None or _may_refuse(spec.origin) else spec.submodule_search_locations
+            inside = None if spec is None else spec.submodule_search_locations
             spec = None if inside is None else PathFinder.find_spec(name, inside)
     return None if spec is None or not (spec.origin or "").endswith(".py") else Path(str(spec.origin))
 
 
-def _may_refuse(package: str | None) -> bool:
-    """Whether a package's own module raises something when it is loaded, as under another name."""
-    tree = (
-        ast.parse(Path(package).read_bytes()) if package is not None and package.endswith(".py") else ast.Module([], [])
-    )
-    return any(isinstance(node, ast.Raise) for node in ast.walk(tree))
+def _is_of_this_package(path: Path, module: str) -> bool:
+    """Whether it is a module of npu_assay by another name, as a folder of its sources has it, which loading refuses."""
+    folder = Path(npu_assay.__file__).parent / module.partition(".")[0]
+    return folder.is_dir() and path.resolve().is_relative_to(folder.resolve())
 
 
 def _imported(tree: ast.Module) -> set[str]:
