@@ -13,6 +13,7 @@ from selenium.webdriver import Chrome
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import WebDriverWait
 
 from npu_assay.conformance.board.building import build
 
@@ -147,7 +148,8 @@ def test_print_has_what_is_closed_on_the_screen(opened: Chrome) -> None:
     assert not any(opened.execute_script(seen, item) for item in items)
     opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     try:
-        assert all(opened.execute_script(seen, item) for item in items)
+        # The page hears of the other medium when it is drawn for it.
+        WebDriverWait(opened, 10).until(lambda page: all(page.execute_script(seen, item) for item in items))
     finally:
         opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
