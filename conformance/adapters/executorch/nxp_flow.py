@@ -40,13 +40,14 @@ class _Converter:
 
 def _unconverted() -> AbstractContextManager[Any]:
     """Let NXP's compiler end where it would call the SDK. Release 1.3 has no NeutronMap."""
-    stood_in = {
+    stood_in: dict[str, Any] = {
         "NeutronConverterManager": _Converter,
         "NeutronMap": lambda *_: SimpleNamespace(get_neutron_to_edge_map=dict),
         "PayloadComposer": lambda: SimpleNamespace(get_binary_payload=lambda formats, model: model),
     }
     found = {name: value for name, value in stood_in.items() if hasattr(nxp_backend, name)}
-    return mock.patch.multiple(nxp_backend, **found)
+    patched: AbstractContextManager[Any] = mock.patch.multiple(nxp_backend, **found)
+    return patched
 
 
 @dataclass(frozen=True)
