@@ -21,7 +21,6 @@ from npu_assay.reference.operators.home import (
     INDICES,
     INTEGERS,
     JOINED,
-    KEPT,
     REALS,
     SCHEMES,
     TOTAL,
@@ -49,7 +48,7 @@ def lacking(own: Operator) -> list[str]:
         found.append("an ONNX form, or why there is none; not both")
     if own.onnx_in_part and not own.onnx:
         found.append("the ONNX form that computes a part")
-    if own.dtype not in (JOINED, FIRST, KEPT, TOTAL, FLOATING, BYTES) or own.result not in (REALS, TRUTHS, INDICES):
+    if own.dtype not in (JOINED, FIRST, TOTAL, FLOATING, BYTES) or own.result not in (REALS, TRUTHS, INDICES):
         found.append("the type of its result")
     return found
 

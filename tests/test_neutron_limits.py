@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from limits import taken_from
-from tflite_models import Sketch
+from tflite_models import Sketch, transposed_convolution
 
 from npu_assay.partitioners.exir.flatbuffer import FormatError
 from npu_assay.partitioners.neutron import tflite
@@ -24,16 +24,6 @@ def _convolution() -> Model:
     w, b = s.weights((10, 5, 3, 4), 0, x, 9)
     options = {"padding": "SAME", "stride_h": 1, "stride_w": 2}
     return s.model(s.op("CONV_2D", [x, w, b], (2, 4, 3, 10), (0.2, 0), **options))
-
-
-def _transposed() -> Model:
-    """Windows of 2 x 3 of 4 channels, 7 of the results of each of which are kept."""
-    s = Sketch(7)
-    x = s.input((2, 3, 5, 4))
-    w, b = s.weights((7, 2, 3, 4), 0, x, 9)
-    shape = (2, 4, 13, 7)
-    y = s.op("TRANSPOSE_CONV", [s.numbers(shape), w, x, b], shape, (0.1, 2), padding="VALID", stride_h=1, stride_w=2)
-    return s.model(y)
 
 
 def _rows(biased: bool = True) -> Model:
@@ -71,9 +61,9 @@ NEUTRON: dict[str, tuple[Model, Any, str, int, str]] = {
     "results of a pool, which gathers nothing": (
         _unary("AVERAGE_POOL_2D", (1, 4, 6, 8), (1, 3, 4, 8), **POOL), window, "WINDOW_LIMIT", 3 * 4 * 8, "gathered",
     ),
-    "side of a transposed convolution": (_transposed(), convolution, "SIDE_LIMIT", 3, "kernel"),
+    "side of a transposed convolution": (transposed_convolution(), convolution, "SIDE_LIMIT", 3, "kernel"),
     "gathered by a transposed convolution": (
-        _transposed(), convolution, "WINDOW_LIMIT", (2 * 3 * 5) * (2 * 3 * 7), "gathered elements",
+        transposed_convolution(), convolution, "WINDOW_LIMIT", (2 * 3 * 5) * (2 * 3 * 7), "gathered elements",
     ),
     "a matrix": (_rows(), matmul, "WORK_LIMIT", 3 * 24 * 5, "multiplications"),
     "a matrix without a bias": (_rows(biased=False), matmul, "WORK_LIMIT", 3 * 24 * 5, "multiplications"),

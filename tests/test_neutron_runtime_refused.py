@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from neutron_runtime_programs import RUNTIME, loaded
-from tflite_models import UNIT, Sketch, random_inputs
+from tflite_models import UNIT, Sketch, random_inputs, transposed_convolution
 
 from npu_assay.partitioners.common.machine import DeviceError
 from npu_assay.partitioners.neutron.runtime import NeutronRuntime, load_model
@@ -222,20 +222,10 @@ def _rows() -> Model:
     return s.model(s.op("FULLY_CONNECTED", [x, w, b], (3, 5)))
 
 
-def _transposed_conv() -> Model:
-    """Windows of 2 x 3 of 4 channels, 7 of the results of each of which are kept."""
-    s = Sketch(7)
-    x = s.input((2, 3, 5, 4))
-    w, b = s.weights((7, 2, 3, 4), 0, x, 9)
-    shape = (2, 4, 13, 7)
-    y = s.op("TRANSPOSE_CONV", [s.numbers(shape), w, x, b], shape, (0.1, 2), padding="VALID", stride_h=1, stride_w=2)
-    return s.model(y)
-
-
 WORK: dict[str, tuple[Model, int]] = {
     "rows": (_rows(), (3 * 5) * 24),
     "rows without a bias": (_two("FULLY_CONNECTED", (3, 24), (5, 24), (3, 5)), (3 * 5) * 24),
-    "transposed conv": (_transposed_conv(), (2 * 3 * 5 * 4) * (7 * 2 * 3)),
+    "transposed conv": (transposed_convolution(), (2 * 3 * 5 * 4) * (7 * 2 * 3)),
     "conv": (ACCEPTED["conv"], (2 * 4 * 5) * (3 * 3 * 8)),
     "depthwise": (ACCEPTED["depthwise"], (2 * 4 * 8) * (3 * 3 * 8)),
     "average pool": (ACCEPTED["average pool"], (2 * 2 * 8) * (2 * 3)),

@@ -160,3 +160,13 @@ def random_inputs(model: Model, seed: int) -> list[torch.Tensor]:
     generator = torch.Generator().manual_seed(seed)
     shapes = [model.tensors[index].shape for index in model.inputs]
     return [torch.randint(-128, 128, shape, generator=generator, dtype=torch.int8) for shape in shapes]
+
+
+def transposed_convolution() -> Model:
+    """Windows of 2 x 3 of 4 channels, 7 of the results of each of which are kept."""
+    s = Sketch(7)
+    x = s.input((2, 3, 5, 4))
+    w, b = s.weights((7, 2, 3, 4), 0, x, 9)
+    shape = (2, 4, 13, 7)
+    y = s.op("TRANSPOSE_CONV", [s.numbers(shape), w, x, b], shape, (0.1, 2), padding="VALID", stride_h=1, stride_w=2)
+    return s.model(y)

@@ -40,7 +40,7 @@ from npu_assay.reference.arithmetic.xnnpack import is_matrix_product
 from npu_assay.reference.golden import Bounded, Codes, accuracy_xnnpack
 from npu_assay.reference.golden.special import other_class
 from npu_assay.reference.integer import QTensor
-from npu_assay.reference.operators.home import BYTES, FIRST, FLOATING, KEPT, TOTAL
+from npu_assay.reference.operators.home import BYTES, FIRST, FLOATING, TOTAL
 
 CODES_END = 127
 """The largest code of 8 bits."""
@@ -148,8 +148,10 @@ def result_type(step: Step, given: Sequence[torch.dtype]) -> torch.dtype:
         return found
     if step.op in DEQUANTIZE or step.dynamic is not None or not given:
         return torch.float32
-    joined = given[0] if rule in (FIRST, KEPT) else reduce(torch.promote_types, given)
-    if joined.is_floating_point or rule in (FIRST, KEPT):
+    if rule == FIRST:
+        return given[0]
+    joined = reduce(torch.promote_types, given)
+    if joined.is_floating_point:
         return joined
     if rule == TOTAL:
         return torch.int64

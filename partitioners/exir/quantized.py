@@ -27,18 +27,18 @@ def quantize(x: Tensor, scale: float, zero_point: int, low: int, high: int, dtyp
         return None
     if low < _RANGES[dtype][0] or high > _RANGES[dtype][1]:
         return None
-    return (x * _number(1.0 / scale)).round_().add_(_number(zero_point)).clamp_(low, high).to(dtype)
+    return (x * number(1.0 / scale)).round_().add_(number(zero_point)).clamp_(low, high).to(dtype)
 
 
 def dequantize(x: Tensor, scale: float, zero_point: int, low: int, high: int, dtype: torch.dtype) -> Tensor | None:
     """(x - zero point) * scale in float32; None for what is left to torch."""
     if x.dtype != dtype or dtype not in _RANGES or scale <= 0:
         return None
-    return x.float().sub_(_number(zero_point)).mul_(_number(scale))
+    return x.float().sub_(number(zero_point)).mul_(number(scale))
 
 
 @lru_cache(maxsize=4096)
-def _number(value: float) -> Tensor:
+def number(value: float) -> Tensor:
     """A float32 tensor of one number, to be read only."""
     return torch.tensor(value, dtype=torch.float32)
 

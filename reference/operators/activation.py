@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from npu_assay.reference.operators.home import (
     ANY,
+    FIRST,
     FLOATING,
-    KEPT,
     NO_CODES,
     PICKED,
     REAL,
@@ -57,7 +57,7 @@ ACTIVATION = (
             tosa("tosa:hardtanh", after=PRODUCTS),
             xnnpack("xnnpack:hardtanh", CLAMPED, after=PRODUCTS),
         ),
-        dtype=KEPT,
+        dtype=FIRST,
         terms=0,
         onnx="elementwise:hardtanh",
     ),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from npu_assay.reference.operators.home import (
+    FIRST,
     JOINED,
-    KEPT,
     NO_CODES,
     UNNAMED,
     Operator,
@@ -29,7 +29,7 @@ CREATION = (
     _made("aten.arange.start_step"),
     _made("aten.eye.default"),
     _made("aten.full.default"),
-    _made("aten.full_like.default", KEPT),
+    _made("aten.full_like.default", FIRST),
     _made("aten.linspace.default"),
     _made("aten.scalar_tensor.default"),
     written(

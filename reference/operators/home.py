@@ -17,7 +17,7 @@ Shape = tuple[int, ...]
 IMAGE: Shape = (1, 3, 4, 5)
 GOLDENS, INTEGERS = "npu_assay.reference.golden", "npu_assay.reference.integer"
 REALS, TRUTHS, INDICES = "reals", "truths", "indices"
-JOINED, FIRST, KEPT, TOTAL, FLOATING, BYTES = "joined", "first", "kept", "total", "floating", "bytes"
+JOINED, FIRST, TOTAL, FLOATING, BYTES = "joined", "first", "total", "floating", "bytes"
 ANY = "any operator"
 
 
@@ -182,9 +182,9 @@ class Operator:
     compares: two operands on codes are compared at the smaller of their scales.
     on_grid: the result of codes is codes of the same step size, unless a number that is not 0 is among the arguments.
     schemes: the integer goldens; the suite's own operators have them, or say why not.
-    dtype: what type the result has, unless it holds truths or indices: all operands' (JOINED), the first one's (FIRST),
-        the first one's whatever numbers are given (KEPT), 64 bits for whole numbers (TOTAL), or float32 for these
-        (FLOATING). BYTES: truths, which of uint8 are uint8.
+    dtype: what type the result has, unless it holds truths or indices: all operands' (JOINED), the first one's whatever
+        else is given (FIRST), 64 bits for whole numbers (TOTAL), or float32 for these (FLOATING). BYTES: truths, which
+        of uint8 are uint8.
     elementwise: the result has the shape of `X`, each element made of the one at its place.
     terms: how many numbers an element of the result adds up, "all" for those of the first operand, "module:function" of
         the goldens for what depends on operands; 0: IEEE floats compute it in one operation, correctly rounded.

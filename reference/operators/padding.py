@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from npu_assay.reference.operators.home import (
-    KEPT,
+    FIRST,
     PICKED,
     REAL,
     UNNAMED,
@@ -33,7 +33,7 @@ PADDING = (
         "weighted:padded",
         schemes=Schemes(tflite("movement:pad"), tosa("tosa:pad", "slack_tosa:own_steps"), REAL),
         on_grid=True,
-        dtype=KEPT,
+        dtype=FIRST,
         ieee="reals:itself",
         onnx="layout:padded",
         onnx_in_part="onnx.reference's Pad does not crop; compared where no padding is negative",
@@ -42,7 +42,7 @@ PADDING = (
         "aten.pad.default",
         "selection:pad",
         schemes=Schemes(UNNAMED, tosa("tosa:pad", "slack_tosa:own_steps"), UNNAMED),
-        dtype=KEPT,
+        dtype=FIRST,
         without_onnx=PICKED,
     ),
     _pad("aten.reflection_pad1d.default", 1, "layout:reflected"),

@@ -8,7 +8,6 @@ from typing import Any
 
 from npu_assay.reference.operators.home import (
     FIRST,
-    KEPT,
     NO_CODES,
     PICKED,
     UNNAMED,
@@ -141,7 +140,7 @@ SLICING = (
         "aten.masked_fill.Scalar",
         "selection:masked_fill",
         schemes=Schemes(UNNAMED, tosa("tosa:masked_fill", operands=(True, False)), UNNAMED),
-        dtype=KEPT,
+        dtype=FIRST,
         without_onnx=PICKED,
     ),
     written(

@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from npu_assay.partitioners.exir.quantized import number
 from npu_assay.partitioners.xnnpack.kernels.fma import LARGEST_SUBNORMAL, flushed, fma, fused, fuses_for_both
 
 _EXP_P = (1.0, 0.41594290733, 0.072068706155, 0.0055380910635)
@@ -253,9 +254,3 @@ def _power(n: Tensor) -> Tensor:
 @lru_cache(maxsize=1)
 def _powers() -> Tensor:
     return torch.ldexp(torch.ones(1), torch.arange(-200.0, 129.0))
-
-
-@lru_cache(maxsize=256)
-def number(value: float) -> Tensor:
-    """A float32 tensor of one number, to be read only."""
-    return torch.tensor(value, dtype=torch.float32)
