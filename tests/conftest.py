@@ -19,7 +19,8 @@ _FOLDERS = {
     "selenium": "browser",
     "sphinx": "site",
 }
-collect_ignore = [folder for peer, folder in _FOLDERS.items() if peer in _ABSENT]
+collect_ignore = ["pages"]  # makes environments of gigabytes: `tox -e pages` names it
+collect_ignore += [folder for peer, folder in _FOLDERS.items() if peer in _ABSENT]
 collect_ignore_glob = ["crosscheck/test_litert_*"] if "ai_edge_litert" in _ABSENT else []
 
 os.environ.setdefault("NPU_ASSAY_CACHE", "")  # no test spares the goldens because another run did not

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from engine_runs import baselines, checks, results
-from engine_scripts import scripts, shows
+from page_scripts import scripts, shows
 
 pytest.importorskip("iree.compiler", reason="the engine is the extra `iree`")
 pytest.importorskip("iree.runtime", reason="the engine is the extra `iree`")

@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 import pytest
 from engine_runs import baselines, checks, results
-from engine_scripts import scripts, shows
+from page_scripts import scripts, shows
 
 from npu_assay.conformance.interchange import tflite_form, tflite_images
 from npu_assay.conformance.interchange.tflite_rules import RULES, Rule

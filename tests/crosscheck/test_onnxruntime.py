@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from engine_scripts import scripts, shows
+from page_scripts import scripts, shows
 from interchange_runs import Array, run_all
 
 from npu_assay.conformance.backend.loading import load_backend

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from engine_runs import baselines, checks, results
-from engine_scripts import scripts, shows
+from page_scripts import scripts, shows
 
 pytest.importorskip("openvino", reason="the engine is the extra `openvino`")
 SPEC, PAGE = "openvino:cpu", "openvino-cpu-2026.4.1.md"
