@@ -26,6 +26,8 @@ from npu_assay.partitioners.exir.program import EdgeProgram, argument, flat_prog
 from npu_assay.partitioners.exir.pte.model import Program
 from npu_assay.partitioners.exir.run import run_program
 
+Kind = tuple[torch.dtype, torch.Size]
+
 
 class LoweredBackendModule(torch.nn.Module):
     """What `to_backend` makes of a delegated subgraph.
@@ -50,7 +52,7 @@ class LoweredBackendModule(torch.nn.Module):
         self._compile_specs = compile_specs
         self._named_data_store_output = named_data_store_output
         self._handles: list[tuple[Runtime, Any]] = []
-        self._returned: list[fx.Node] | None = None
+        self._returned: list[tuple[fx.Node, Kind | None]] | None = None
         self.meta: dict[str, Any] | None = None
 
     @property
@@ -92,10 +94,13 @@ class LoweredBackendModule(torch.nn.Module):
         self._handles.append((runtime, handle))
         return handle
 
-    def returned(self) -> list[fx.Node]:
-        """The nodes of the original program that a call returns; looked for once, as programs stay what they are."""
+    def returned(self) -> list[tuple[fx.Node, Kind | None]]:
+        """The nodes of the original program that a call returns, and what kinds of tensors these are.
+
+        Looked for once, as programs stay what they are. The kind is None where it is not one of a fixed shape.
+        """
         if self._returned is None:
-            self._returned = self._user_outputs()
+            self._returned = [(node, _kind(node.meta["val"])) for node in self._user_outputs()]
         return self._returned
 
     def forward(self, *args: Any) -> list[Any]:
@@ -221,6 +226,12 @@ def getitem(graph: fx.Graph, source: fx.Node, index: int, value: Any) -> fx.Node
     node = graph.call_function(operator.getitem, (source, index))
     node.meta["val"] = value
     return node
+
+
+def _kind(value: Any) -> Kind | None:
+    """The type and shape of a node's value; None for open sizes, and for what is no tensor."""
+    fixed = isinstance(value, torch.Tensor) and not value._has_symbolic_sizes_strides
+    return (value.dtype, value.shape) if fixed else None
 
 
 def add_lowered(root: torch.nn.Module, lowered: LoweredBackendModule) -> str:

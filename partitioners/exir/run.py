@@ -110,15 +110,17 @@ def run_delegate(
 
 
 def _check_outputs(lowered: Any, outputs: Sequence[Any], where: str) -> None:
-    nodes = lowered.returned()
-    if len(nodes) != len(outputs):
+    wanted = lowered.returned()
+    if len(wanted) != len(outputs):
         raise BackendError(
             f"runtime of {lowered.backend_id} returned the wrong number of outputs",
             found=str(len(outputs)),
-            expected=str(len(nodes)),
+            expected=str(len(wanted)),
             where=where,
         )
-    for index, (node, output) in enumerate(zip(nodes, outputs, strict=True)):
+    for index, ((node, kind), output) in enumerate(zip(wanted, outputs, strict=True)):
+        if isinstance(output, torch.Tensor) and (output.dtype, output.shape) == kind:
+            continue  # most of them: a small delegate has as many results as operators
         if not _fits(output, node.meta["val"]):
             raise BackendError(
                 f"runtime of {lowered.backend_id} returned a wrong output {index} ({node.name})",

@@ -70,18 +70,24 @@ def product(rows: Tensor, by: Factor) -> Tensor | None:
     """start [N] + rows [M, K] @ matrix [K, N], in float32, k ascending, not flushed; None where it is not shown.
 
     A block of terms goes on from the sum of the block before by a product with ones: sum * 1 is exact, and so is
-    the 0 that every other row adds. Rows that fill up are ones as well, and are left out of the result.
+    the 0 that every other row adds. Rows that fill up are ones as well, or the only row, and are left out of the result.
     """
     if not _all_above(rows, by.vanishing):
         return None
     count = rows.shape[0]
-    fill = max(_FEWEST[0] - count, 0)
-    if fill or by.started:
-        rows = F.pad(rows, (int(by.started), 0, 0, fill), value=1.0)
+    if by.started and count == 1:  # each step of a recurrent network
+        rows = torch.cat([_ones(_FEWEST[0]), rows.expand(_FEWEST[0], -1)], 1)
+    elif by.started or count < _FEWEST[0]:
+        rows = F.pad(rows, (int(by.started), 0, 0, max(_FEWEST[0] - count, 0)), value=1.0)
     found = _blocks(rows.contiguous(), by.matrix)
     if found is None or not _finite(found):
         return None
     return found[:count] if by.width == found.shape[1] else found[:count, : by.width]
+
+
+@lru_cache(maxsize=8)
+def _ones(rows: int) -> Tensor:
+    return torch.ones(rows, 1)
 
 
 def total(terms: Tensor) -> Tensor | None:

@@ -147,7 +147,7 @@ def sigmoid(x: Tensor) -> Tensor:
     e = F.hardshrink(add(t, p, fraction, t).mul_(power), LARGEST_SUBNORMAL)  # flushed: it has no sign
     e = e.masked_fill_(n == number(-math.inf), 0.0)  # as the processor scales by 2**-inf
     y = e.div_(e + one)  # not below e / 2, and e itself where e is small
-    return x.relu().sign_().sub_(y).abs_().view(shape)  # 1 - y for x > 0, else y; torch.where takes ten times as long
+    return torch.heaviside(x, number(0.0)).sub_(y).abs_().view(shape)  # 1 - y for x > 0, else y
 
 
 def _powers_of_32nds(shifted: Tensor) -> tuple[Tensor, Tensor]:
