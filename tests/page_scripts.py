@@ -29,14 +29,14 @@ DISTRIBUTIONS = {
     "tosa": {"tosa-tools"},
     "tosa_reference_model": {"tosa-tools"},
 }
-"""What has to be installed for a module. Arm's modules import the serializer of TOSA, and those for Ethos-U run Vela."""
+"""What has to be installed for a module. Arm's import the serializer of TOSA, and those for Ethos-U run Vela."""
 
 
 SHOWN = "the fault shows: "
 """What a script prints before it ends with 1."""
 
 TRIES = {"findings/upsample-scale-factor.md": 4}
-"""The pages whose script now and then ends in a segmentation fault instead (2 of 13 runs), and how often it is tried."""
+"""The pages whose script now and then ends in a segmentation fault (2 of 13 runs), and how often it is tried."""
 
 
 def text(page: str) -> str:

@@ -229,7 +229,7 @@ def getitem(graph: fx.Graph, source: fx.Node, index: int, value: Any) -> fx.Node
 
 
 def _kind(value: Any) -> Kind | None:
-    """The type and shape of a node's value; None for open sizes, and for what is no tensor."""
+    """The type and shape of a node's value; None for dynamic sizes, and for a value that is not a tensor."""
     fixed = isinstance(value, torch.Tensor) and not value._has_symbolic_sizes_strides
     return (value.dtype, value.shape) if fixed else None
 

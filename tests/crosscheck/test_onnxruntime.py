@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from page_scripts import scripts, shows
 from interchange_runs import Array, run_all
+from page_scripts import scripts, shows
 
 from npu_assay.conformance.backend.loading import load_backend
 from npu_assay.conformance.interchange.export import Request, export

@@ -70,7 +70,7 @@ def product(rows: Tensor, by: Factor) -> Tensor | None:
     """start [N] + rows [M, K] @ matrix [K, N], in float32, k ascending, not flushed; None where it is not shown.
 
     A block of terms goes on from the sum of the block before by a product with ones: sum * 1 is exact, and so is
-    the 0 that every other row adds. Rows that fill up are ones as well, or the only row, and are left out of the result.
+    the 0 that every other row adds. Rows that fill up are ones, or the only row again, and are left out of the result.
     """
     if not _all_above(rows, by.vanishing):
         return None
