@@ -72,18 +72,22 @@ def _members(node: fx.Node) -> list[fx.Node]:
     reals = [n for n in node.all_input_nodes if n.meta["val"].is_floating_point()]
     if not reals or not all(_is_code(n, node) for n in reals):
         return []
-    behind: list[fx.Node] = []
-    last = node
-    while target_name(last.target) != QUANTIZE_PER_TENSOR:
-        value = last.meta["val"]
-        if isinstance(value, Tensor) and not value.is_floating_point():
-            return [*reals, node, *behind] if _known([*reals, node]) else []
-        users = [user for user in last.users if target_name(user.target) in (GETITEM, QUANTIZE_PER_TENSOR)]
-        if len(users) != 1 or len(last.users) != 1:
+    members = [*reals, node]
+    waiting = [node]
+    while waiting:
+        last = waiting.pop()
+        value, users = last.meta["val"], {user: target_name(user.target) for user in last.users}
+        if target_name(last.target) == QUANTIZE_PER_TENSOR or _is_whole(value):
+            continue
+        if list(users.values()) != [QUANTIZE_PER_TENSOR] and set(users.values()) != {GETITEM}:
             return []
-        last = users[0]
-        behind.append(last)
-    return [*reals, node, *behind] if _known([*reals, node]) else []
+        members += users
+        waiting += users
+    return members if _known([*reals, node]) else []
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, Tensor) and not value.is_floating_point()
 
 
 def _is_code(node: fx.Node, user: fx.Node) -> bool:
@@ -128,10 +132,11 @@ def _plain(argument: Any) -> Any:
 
 
 class EveryRuntime:
-    """torch in float64. `wrong` changes the codes of each result, for tests of what sees that."""
+    """torch in float64. `wrong` changes the codes of each result, `shift` places, for tests of what sees that."""
 
     def __init__(self) -> None:
         self.wrong: Any = None
+        self.shift = 0
 
     def load(self, processed_bytes: bytes, compile_specs: Sequence[CompileSpec]) -> Any:
         """The nodes."""
@@ -158,7 +163,8 @@ class EveryRuntime:
             made = steps.clamp(codes[2], codes[3]).to(getattr(torch, codes[4].removeprefix("torch.")))
             return made if self.wrong is None else self.wrong(made)
         if target == GETITEM:
-            return args[0][args[1]]
+            found = args[0][args[1]]
+            return found + self.shift if _is_whole(found) else found
         options = {name: value for name, value in kwargs.items() if name not in ("memory_format", "dtype")}
         return edge_op(target)._op(*args, **options)
 

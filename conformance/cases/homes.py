@@ -7,6 +7,7 @@ call in the precision of a row, which is asked what every other row is (`plain`)
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from npu_assay.conformance.cases.drafts import CaseDraft
@@ -51,6 +52,8 @@ def _plain(own: Operator, precision: str) -> Plain:
     more = [(f"shape_{sizes_of(shape)}", called(own, written, shape)) for shape in own.shapes]
     if precision != "fp16":
         more.append((PAST_ELEMENTS, called(own, written, _large(own))))
+    if own.places:
+        more.append(("places", replace(called(own, written), outputs=2)))
     subject = Subject(
         in_int8(lambda shape: called(own, written, shape)),
         own.shape,

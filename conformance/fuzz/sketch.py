@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 from npu_assay.conformance.fuzz.answering import REFUSED
-from npu_assay.conformance.programs.build import MAX_POOL_WITH_INDICES, REALS
-from npu_assay.conformance.programs.edge_form import typed
+from npu_assay.conformance.programs.build import REALS
+from npu_assay.conformance.programs.edge_form import returns_places, typed
 from npu_assay.conformance.programs.graph import Graph, Quant, Ref, Step, Value
 from npu_assay.partitioners.exir.ops import edge_op
 
@@ -59,8 +59,8 @@ def further(values: Sequence[Value], steps: Sequence[Step], known: Mapping[Ref, 
         if results is None:
             return None
         for index, (shape, dtype) in enumerate(results):
-            indices = index == 1 and step.op == MAX_POOL_WITH_INDICES
-            found[Ref(step.name, index)] = Kind(shape, None if indices else step.quant, dtype)
+            quant = None if returns_places(step.op, index) else step.quant
+            found[Ref(step.name, index)] = Kind(shape, quant, dtype)
     return found
 
 

@@ -41,6 +41,7 @@ from npu_assay.reference.golden import Bounded, Codes, accuracy_xnnpack
 from npu_assay.reference.golden.special import other_class
 from npu_assay.reference.integer import QTensor
 from npu_assay.reference.operators.home import BYTES, FIRST, FLOATING, TOTAL
+from npu_assay.reference.operators.lookup import tells_places
 
 CODES_END = 127
 """The largest code of 8 bits."""
@@ -221,14 +222,14 @@ class _Arithmetic:
         if self.scheme == TOSA and self.y is None:  # a part of the program may be on the device
             args = golden.rounded_operands(step.op, args)
         if not self.dtype.is_floating_point and golden.result_kind(step.op) == "reals":
-            return [self._result(step, args, kwargs, y) for y in golden.run_whole(step.op, args, kwargs, self.dtype)]
+            return self._results(step, args, kwargs, golden.run_whole(step.op, args, kwargs, self.dtype))
         if not self.floats:
-            return [self._result(step, args, kwargs, real) for real in golden.run(step.op, args, kwargs)]
+            return self._results(step, args, kwargs, golden.run(step.op, args, kwargs))
         computed = self.dtype if self.dtype in golden.FORMATS else torch.float32
         reals = golden.run_float(step.op, args, kwargs, computed)
         if self.delegated and self.scheme == XNNPACK:
             reals = tuple(accuracy_xnnpack.allowed(step.op, real, computed) for real in reals)
-        return [self._result(step, args, kwargs, real) for real in reals]
+        return self._results(step, args, kwargs, reals)
 
     def _chosen(self, step: Step, operands: Mapping[Ref, Bounded], exact: bool) -> Mapping[Ref, Bounded]:
         """The operands, the first quantized at run time: by the device per row, else as the program says."""
@@ -239,6 +240,13 @@ class _Arithmetic:
         axes = rows if self.delegated else everywhere if step.dynamic == "per_tensor" else everywhere[rank - 1 :]
         chosen = golden.codes_at_run_time if exact else golden.chosen_at_run_time
         return {**operands, first: chosen(x, axes)}
+
+    def _results(self, step: Step, args: Any, kwargs: dict[str, Any], found: Sequence[Bounded]) -> list[_Result]:
+        """What a step's results may be; places have no rounding of any kind."""
+        return [
+            _Result(real, 0.0, False) if tells_places(step.op, index) else self._result(step, args, kwargs, real)
+            for index, real in enumerate(found)
+        ]
 
     def _result(self, step: Step, args: Any, kwargs: dict[str, Any], real: Bounded) -> _Result:
         if self.y is None:
@@ -293,7 +301,7 @@ def _float_step(step: Step, arithmetic: _Arithmetic, nodes: Mapping[Ref, _Node],
 
 
 def _output(step: Step, ref: Ref, chain: _Result, code: _Result, dtype: torch.dtype, exact: Exact) -> _Node:
-    if step.op == "aten.max_pool2d_with_indices.default" and ref.index == 1:
+    if tells_places(step.op, ref.index):
         return _Node(chain.real, code.real, dtype=torch.int64)
     if step.quant is None:
         return _real_node(ref, chain, code, exact.reals.get(ref), dtype)

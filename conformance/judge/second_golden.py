@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from torch import Tensor
+
 from npu_assay.conformance.judge.float_golden import real_value
 from npu_assay.conformance.judge.integer_golden import substitute
 from npu_assay.conformance.programs.graph import Graph, Ref
@@ -16,6 +18,7 @@ from npu_assay.conformance.record.results import GOLDEN, Failure
 from npu_assay.reference import golden, onnx_golden
 from npu_assay.reference.golden import Bounded, GoldenError
 from npu_assay.reference.golden.special import unknown
+from npu_assay.reference.operators.lookup import tells_places
 
 Compare = Callable[..., str | None]
 
@@ -44,10 +47,15 @@ def disagreements(graph: Graph, compare: Compare = onnx_golden.disagreement) -> 
         args, kwargs = substitute(step.args, reals), dict(step.kwargs)
         results = golden.run(step.op, args, kwargs)
         reals.update({Ref(step.name, index): result for index, result in enumerate(results)})
-        found_numbers, open_ = [result.value for result in results], [unknown(result) for result in results]
-        message = compare(step.op, golden.values(args), found_numbers, kwargs, open_)
+        open_ = [_open(step.op, index, result) for index, result in enumerate(results)]
+        message = compare(step.op, golden.values(args), [result.value for result in results], kwargs, open_)
         found += [f"{step.name}: {message}"] if message else []
     return tuple(found)
+
+
+def _open(op: str, index: int, result: Bounded) -> Tensor:
+    """What of a result may be anything: places, where equal numbers may stand in any order, and numbers of no bound."""
+    return result.spread().isinf() if tells_places(op, index) else unknown(result)
 
 
 def _compared(*asked: object) -> str | None:

@@ -17,7 +17,7 @@ from torch import Tensor, fx, nn
 from torch.export import ExportedProgram
 
 from npu_assay.conformance.common.memory import remember
-from npu_assay.conformance.programs.edge_form import Emit, Output, aten_form, returns_many
+from npu_assay.conformance.programs.edge_form import Emit, Output, aten_form, returns_many, returns_places
 from npu_assay.conformance.programs.graph import ChannelsLast, Fill, Graph, Quant, Ref, Step, Value, references
 from npu_assay.partitioners.exir.ops import (
     CHOOSE_QPARAMS_PER_TENSOR,
@@ -34,8 +34,6 @@ from npu_assay.partitioners.exir.ops import (
     QUANTIZE_PER_TOKEN,
     edge_op,
 )
-
-MAX_POOL_WITH_INDICES = "aten.max_pool2d_with_indices.default"
 
 # The storage range of each code type: what quantize and dequantize nodes are given.
 DTYPES: Mapping[str, torch.dtype] = {
@@ -240,8 +238,7 @@ def _write_step(model: _Model, step: Step, used: set[Ref], apply: Apply) -> None
     output = apply(step, [_substitute(argument, nodes) for argument in step.args])
     items = {index: output(index) for index in range(step.outputs) if Ref(step.name, index) in used}
     for index, node in items.items():
-        indices = index == 1 and step.op == MAX_POOL_WITH_INDICES
-        model.define(Ref(step.name, index), node, None if indices else step.quant)
+        model.define(Ref(step.name, index), node, None if returns_places(step.op, index) else step.quant)
 
 
 @dataclass(frozen=True)

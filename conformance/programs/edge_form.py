@@ -233,6 +233,17 @@ def returns_many(op: str) -> bool:
     return len(schema.returns) > 1 or "List" in str(schema.returns[0].type)
 
 
+def returns_places(op: str, index: int) -> bool:
+    """Whether a result tells where numbers stood, by its name in torch's schema, or the operator's; it has no codes.
+
+    What judges a backend has this from the operator's home, which the process of the backend must not load.
+    """
+    schema = edge_op(op).schema
+    if index != 1 or schema is None or len(schema.returns) != 2:
+        return False
+    return bool(schema.returns[1].name == "indices" or "_with_indices" in op)
+
+
 def aten_form(graph: fx.Graph, op: str, args: Args, kwargs: Kwargs) -> fx.Node:
     """The operator as a torch module calls it; a copy with a dim order is one with a memory format."""
     args, kwargs = [typed(item) for item in args], {key: typed(item) for key, item in kwargs.items()}

@@ -1,7 +1,8 @@
 """Operators that take numbers by their size: what they give rises with every number that they are given.
 
-The largest result within bounds is that of the largest operands, the smallest that of the smallest. Indices are left
-out: which of several equal numbers is taken is nobody's promise.
+The largest result within bounds is that of the largest operands, the smallest that of the smallest. The places of these
+numbers are exact where no other number may be as large: which of several equal ones is taken is nobody's promise, but
+for the largest and the smallest of all, of which torch takes the first.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor
 
 from npu_assay.reference.golden.bounded import Bounded
+from npu_assay.reference.golden.placing import largest_place, smallest_place
 
 
 def _rising(function: Callable[[Tensor], Tensor], x: Bounded) -> Bounded:
@@ -22,21 +24,45 @@ def _rising(function: Callable[[Tensor], Tensor], x: Bounded) -> Bounded:
     return Bounded(value, torch.maximum(above, value - function(x.value - x.error)))
 
 
-def sort(x: Bounded, dim: int = -1, descending: bool = False) -> Bounded:
-    """aten.sort.default: the values."""
-    return _rising(lambda t: torch.sort(t, dim, descending).values, x)
+def _places(x: Bounded, dim: int, descending: bool) -> Bounded:
+    """Where the numbers stood that a sort puts into an order; unbounded for those that may change places."""
+    if not x.value.dim():
+        return Bounded(torch.zeros_like(x.value))
+    value, index = torch.sort(x.value, dim)
+    spread = x.spread().gather(dim, index)
+    low, high = value - spread, value + spread
+    below, above = _shifted(high.cummax(dim).values, dim, -torch.inf), low.flip(dim).cummin(dim).values
+    above = _shifted(above, dim, torch.inf).flip(dim)
+    open_ = ~((below < low) & (high < above))  # true for NaN
+    found = index.double(), torch.where(open_, torch.inf, 0.0)
+    return Bounded(*(each.flip(dim) for each in found) if descending else found)
 
 
-def topk(x: Bounded, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Bounded:
-    """aten.topk.default: the values, in order."""
-    return _rising(lambda t: torch.topk(t, k, dim, largest, sorted).values, x)
+def _shifted(x: Tensor, dim: int, first: float) -> Tensor:
+    """Each number at the place after its own, and `first` at the first."""
+    start = torch.full_like(x.narrow(dim, 0, min(1, x.shape[dim])), first)
+    return torch.cat([start, x.narrow(dim, 0, max(x.shape[dim] - 1, 0))], dim)
 
 
-def largest(x: Bounded, dim: int, keepdim: bool = False) -> Bounded:
-    """aten.max.dim: the values."""
-    return _rising(lambda t: torch.amax(t, dim, keepdim), x)
+def sort(x: Bounded, dim: int = -1, descending: bool = False) -> tuple[Bounded, Bounded]:
+    """aten.sort.default."""
+    return _rising(lambda t: torch.sort(t, dim, descending).values, x), _places(x, dim, descending)
 
 
-def smallest(x: Bounded, dim: int, keepdim: bool = False) -> Bounded:
-    """aten.min.dim: the values."""
-    return _rising(lambda t: torch.amin(t, dim, keepdim), x)
+def topk(x: Bounded, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Bounded, Bounded]:
+    """aten.topk.default, in order."""
+    value = _rising(lambda t: torch.topk(t, k, dim, largest, sorted).values, x)
+    if not x.value.dim():
+        return value, Bounded(torch.zeros_like(value.value))
+    place = _places(x, dim, largest)
+    return value, Bounded(place.value.narrow(dim, 0, k), place.spread().narrow(dim, 0, k))
+
+
+def largest(x: Bounded, dim: int, keepdim: bool = False) -> tuple[Bounded, Bounded]:
+    """aten.max.dim."""
+    return _rising(lambda t: torch.amax(t, dim, keepdim), x), largest_place(x, dim, keepdim)
+
+
+def smallest(x: Bounded, dim: int, keepdim: bool = False) -> tuple[Bounded, Bounded]:
+    """aten.min.dim."""
+    return _rising(lambda t: torch.amin(t, dim, keepdim), x), smallest_place(x, dim, keepdim)

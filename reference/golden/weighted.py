@@ -15,6 +15,7 @@ from torch import Tensor
 from npu_assay.reference.golden.aten import aten
 from npu_assay.reference.golden.bounded import Bounded
 from npu_assay.reference.golden.special import anything, between_infinities
+from npu_assay.reference.operators.home import ByName
 
 
 def _on_both(function: Callable[..., Tensor], x: Bounded, *rest: Any) -> Bounded:
@@ -52,11 +53,16 @@ def padded(x: Bounded, pad: Sequence[int], value: float = 0) -> Bounded:
     return Bounded(number) if x.exact else Bounded(number, torch.constant_pad_nd(x.spread(), list(pad), 0.0))
 
 
-def max_pool_with_indices(x: Bounded, *rest: Any, **options: Any) -> tuple[Bounded, Bounded]:
-    """aten.max_pool2d_with_indices.default: the index is exact when x is, and else unbounded."""
-    function = aten("aten.max_pool2d_with_indices.default")
-    value, index = function(x.value, *rest, **options)
-    if x.exact:
-        return Bounded(value), Bounded(index.to(torch.float64))
-    error, _ = function(x.spread().contiguous(), *rest, **options)
-    return Bounded(value, error), Bounded(index.to(torch.float64), torch.full_like(error, torch.inf))
+@ByName
+def max_pool_with_indices(op: str) -> Callable[..., tuple[Bounded, Bounded]]:
+    """A max pool and its indices: an index is exact when x is, and else unbounded."""
+    function = aten(op)
+
+    def pool(x: Bounded, *rest: Any, **options: Any) -> tuple[Bounded, Bounded]:
+        value, index = function(x.value, *rest, **options)
+        if x.exact:
+            return Bounded(value), Bounded(index.to(torch.float64))
+        error, _ = function(x.spread().contiguous(), *rest, **options)
+        return Bounded(value, error), Bounded(index.to(torch.float64), torch.full_like(error, torch.inf))
+
+    return pool

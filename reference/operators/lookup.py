@@ -31,6 +31,12 @@ def outside_operators() -> Mapping[str, Operator]:
     return found
 
 
+def tells_places(name: str, index: int) -> bool:
+    """Whether a result of an operator tells where numbers stood: indices, which nobody quantizes."""
+    own = home(name)
+    return index == 1 and own is not None and own.places
+
+
 def home(name: str) -> Operator | None:
     """An operator's home, the suite's own or one from outside; None for an operator that has none."""
     return HOMES.get(name) or outside_operators().get(name)

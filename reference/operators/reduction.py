@@ -126,6 +126,8 @@ REDUCTION = (
         1,
         shapes=((7, 2), (2, 3, 4)),
         spellings=(("kept", behind(-1, True)),),
+        places=True,
+        rounding="float32:chosen",
         onnx="reduction:largest",
     ),
     over(
@@ -134,6 +136,8 @@ REDUCTION = (
         1,
         shapes=((7, 2), (2, 3, 4)),
         spellings=(("kept", behind(-1, True)),),
+        places=True,
+        rounding="float32:chosen",
         onnx="reduction:smallest",
     ),
     over(
@@ -150,6 +154,8 @@ REDUCTION = (
         "orders:sort",
         shapes=((7,), (3, 5)),
         spellings=(("down", behind(1, True)),),
+        places=True,
+        rounding="float32:chosen",
         onnx="reduction:sorted_",
     ),
     over(
@@ -158,6 +164,8 @@ REDUCTION = (
         2,
         shapes=((7,), (3, 5)),
         spellings=(("least", behind(2, 1, False)),),
+        places=True,
+        rounding="float32:chosen",
         onnx="reduction:topk",
     ),
     Operator(
