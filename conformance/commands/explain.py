@@ -12,10 +12,12 @@ import click
 from npu_assay.conformance.commands.beforehand import tell_missing
 from npu_assay.conformance.commands.completion import backends
 from npu_assay.conformance.commands.shared import (
+    Output,
     cores,
     memory_option,
     timeout_option,
     usage_errors,
+    write_file,
 )
 
 DONE, BELOW = 0, 1
@@ -40,7 +42,7 @@ JSON, PAGE = "explain.json", "explain.html"
 )
 @click.option("--inputs", metavar="FILE.npz|random", help="Run on these inputs, not on those that calibrate.")
 @click.option("--dynamic", is_flag=True, help="Quantize activations at run time, where BACKEND has a quantizer for it.")
-@click.option("--out", metavar="DIR", type=click.Path(path_type=Path), help=f"Write {PAGE} and {JSON} here.")
+@click.option("--out", metavar="DIR", type=Output(is_folder=True), help=f"Write {PAGE} and {JSON} here.")
 @click.option("--pte", is_flag=True, help="Write the program of each backend there, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option(
@@ -115,12 +117,5 @@ def _name(backend: str) -> str:
 
 def _write(folder: Path, files: Mapping[str, bytes]) -> None:
     """The files, each whole or not at all."""
-    from npu_assay.conformance.common.errors import UsageError
-    from npu_assay.files import write_whole
-
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, data in files.items():
-            write_whole(folder / name, data)
-    except OSError as error:
-        raise UsageError(f"{folder}: cannot be written: {error.strerror or error}") from error
+    for name, data in files.items():
+        write_file(folder / name, data)

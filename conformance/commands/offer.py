@@ -13,6 +13,7 @@ from npu_assay.conformance.commands.beforehand import tell_mistakes
 from npu_assay.conformance.commands.completion import every_operator
 from npu_assay.conformance.commands.shared import (
     MOST,
+    Output,
     Seconds,
     backend_argument,
     cores,
@@ -44,7 +45,7 @@ SHOWN = 20  # wrong programs
 @click.option(
     "--out",
     metavar="DIR",
-    type=click.Path(path_type=Path),
+    type=Output(is_folder=True),
     help="Write the record to this folder; assay-BACKEND-offers if left out.",
 )
 @click.option(
