@@ -125,10 +125,15 @@ _STOPPED = {
     ),
 }
 
+GROUPED = "Another number of delegates than the options ask for"
 _OTHER = {
+    "not_run": Symptom("Compiled, but nothing here runs it", "the runtime, which may not be installed", traits=True),
     "state": Symptom("Settings of the process changed", "what it sets and does not set back", traits=True),
     "leak": Symptom("Processes or threads left running", "what it starts and does not end", traits=True),
     "noise": Symptom("Something printed", "what it writes to stdout or stderr; logging is allowed", traits=True),
+    "delegates": Symptom(
+        GROUPED, "how the partitioner groups operators, and which of its options it reads", traits=True
+    ),
     "outputs": Symptom(
         "Outputs of another count, shape, type or grid",
         "sizes, strides, padding and axes in the compiler; the quantization of its outputs",
