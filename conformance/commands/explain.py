@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,10 +16,14 @@ from npu_assay.conformance.commands.shared import (
     Output,
     cores,
     memory_option,
+    plain,
     timeout_option,
     usage_errors,
     write_file,
 )
+
+if TYPE_CHECKING:
+    from npu_assay.conformance.explain import Explanation
 
 DONE, BELOW = 0, 1
 JSON, PAGE = "explain.json", "explain.html"
@@ -49,7 +54,8 @@ JSON, PAGE = "explain.json", "explain.html"
     "--fail-under",
     metavar="SHARE",
     type=click.FloatRange(0, 1),
-    help="Exit with 1 if a backend takes less than this share of the multiply-accumulates (0 to 1).",
+    help="Exit with 1 if a backend takes less than this share of the multiply-accumulates (0 to 1), "
+    "or, where that is 1, leaves out an operator.",
 )
 @click.option(
     "-n",
@@ -106,7 +112,17 @@ def explain(
         click.echo(text)
     else:
         print_explanation(Console(width=WIDTH, emoji=False), explanation)
-    if fail_under is not None and any(one.share < fail_under for one in explanation.backends):
+    if fail_under is not None:
+        _demand(explanation, fail_under)
+
+
+def _demand(explanation: Explanation, share: float) -> None:
+    """End with 1, and say why, if a backend takes less than this share."""
+    short = {one.backend: one.short_of(share) for one in explanation.backends}
+    for backend, why in short.items():
+        if why:
+            click.echo(plain(f"assay: --fail-under: {backend}: {why}"), err=True)
+    if any(short.values()):
         raise SystemExit(BELOW)
 
 

@@ -66,8 +66,11 @@ def _crash(message: str) -> Symptom:
         return Symptom(
             f"{REFUSED}: {name}", "the message; what the partitioner tags and what it leaves out", traits=True
         )
-    what = f"An error, {name}, in the stage {stage!r}"
-    return Symptom(what, "the message, and the function that it names", traits=True)
+    look = _IN_JUDGE if stage == "judge" else "the message, and the function that it names"
+    return Symptom(f"An error, {name}, in the stage {stage!r}", look, traits=True)
+
+
+_IN_JUDGE = "the message; what judges is no part of the backend: the operator's golden, and the package that brings it"
 
 
 def _tag(result: CaseResult, absent: Sequence[str] | None = None) -> Symptom:
