@@ -27,8 +27,8 @@ def lines(found: Sequence[Met]) -> Iterator[str]:
         more = f" and {len(cases) - 1} more" if len(cases) > 1 else ""
         yield f"  {stage}: {said}"
         yield f"    {cases[0].case}{more}"
-    for why, cases in Counter(met.said for met in found if met.end == NO_WAY).items():
-        yield f"  no documented way: {why}: {counted(cases, 'case')}"
+    for why, count in Counter(met.said for met in found if met.end == NO_WAY).items():
+        yield f"  no documented way: {why}: {counted(count, 'case')}"
     counts = Counter(met.end for met in found)
     told = ", ".join(f"{counts[end]} {text}" for end, text in ENDS.items() if counts[end])
     yield f"{len(found)} case{'' if len(found) == 1 else 's'}: {told}"
