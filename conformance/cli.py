@@ -29,6 +29,7 @@ from npu_assay.conformance.commands.report import report as report_command
 from npu_assay.conformance.commands.shards import ShardOption, default_folder
 from npu_assay.conformance.commands.shared import (
     MOST,
+    Output,
     Seconds,
     backend_argument,
     cores,
@@ -113,7 +114,7 @@ def show(backend: str, operator: str | None, table: str | None) -> None:
 @click.option(
     "--out",
     metavar="DIR",
-    type=click.Path(path_type=Path),
+    type=Output(is_folder=True),
     help="Write the record to this folder; assay-BACKEND[-part] if left out.",
 )
 @click.option("--smoke", is_flag=True, help="Run a few cases of every operator and constraint. Never certifies.")
@@ -157,7 +158,7 @@ def show(backend: str, operator: str | None, table: str | None) -> None:
 @click.option(
     "--junit",
     metavar="FILE",
-    type=click.Path(path_type=Path),
+    type=Output(),
     help="Also write JUnit with times and host, which the record's own junit.xml does not have.",
 )
 @click.option(
@@ -306,7 +307,7 @@ def inspect_(model: Path, specs: tuple[str, ...], as_json: bool, timeout: float,
     "--random", "seed", metavar="SEED", type=click.IntRange(min=0), help="Draw random inputs from this seed instead."
 )
 @click.option("--method", default="forward", show_default=True, help="Run this method.")
-@click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="Write the outputs to this .npz file.")
+@click.option("--out", metavar="FILE", type=Output(), help="Write the outputs to this .npz file.")
 @click.option("--force", is_flag=True, help="Write over a file that is there.")
 @backend_option
 @timeout_option

@@ -9,258 +9,49 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import gc
 import json
 import os
 import re
 import signal
 import socket
-import sys
-import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import fake_backend
 import torch
-from fake_backend import FakeBackend, FakePartitioner, FakeRuntime
+from breaker_tools import (
+    SCHEME,
+    Codes,
+    Finder,
+    Obeys,
+    TakesAll,
+    always_true,
+    cases,
+    copying,
+    device,
+    do_nothing,
+    exchange,
+    on_the_heap,
+    on_the_stack,
+    once,
+    partitioner,
+    patch_encoder,
+    patch_judge,
+    spoiling,
+    zeros,
+)
+from breakers_of_answers import claims_shapes as claims_shapes
+from breakers_of_answers import mirrors as mirrors
+from breakers_of_answers import patches_crossing as patches_crossing
+from breakers_of_answers import patches_torch as patches_torch
+from breakers_of_answers import repeats_first_answer as repeats_first_answer
+from fake_backend import FakeBackend, FakePartitioner
 from torch import Tensor, fx
 from torch.export import ExportedProgram
 
-from npu_assay.partitioners.exir import Backend, CompileSpec, PreprocessResult
-
-SUITE = "npu_assay.conformance"
-SCHEME = "tflite_double_round"
-Codes = Callable[[Tensor], Tensor]
-Finder = Callable[[], Iterator[Any]]
-
-# ------------------------------------------------------------------------------------ a backend without anything in it
-
-
-class TakesAll(FakePartitioner):
-    """Has no rule."""
-
-    def takes(self, node: fx.Node) -> bool:
-        return bool(node.all_input_nodes and node.users) and _on_codes(node)
-
-
-def _on_codes(node: fx.Node) -> bool:
-    return fake_backend._is_supported(node)
-
-
-def zeros(codes: Tensor) -> Tensor:
-    """What a device answers that computes nothing."""
-    return torch.zeros_like(codes)
-
-
-def device(answer: Callable[[dict[str, Any], Codes], Codes]) -> Any:
-    """A runtime with an answer of its own for a blob, given a way to the right one."""
-
-    class Runtime(FakeRuntime):
-        def load(self, processed_bytes: bytes, compile_specs: Sequence[CompileSpec]) -> Any:
-            def right(codes: Tensor) -> Tensor:
-                handle = FakeRuntime.load(self, processed_bytes, compile_specs)
-                return handle(codes)  # type: ignore[no-any-return]  # of tensors a tensor
-
-            return answer(json.loads(processed_bytes), right)
-
-    return Runtime()
-
-
-nothing = device(lambda blob, right: zeros)
-
-
-def partitioner(deed: Callable[[], object], base: type[FakePartitioner] = TakesAll) -> type[FakePartitioner]:
-    """A partitioner that does something before it looks at a program."""
-
-    class Prepared(base):  # type: ignore[misc, valid-type]  # a class that is known at run time
-        def partition(self, exported_program: ExportedProgram) -> Any:
-            deed()
-            return super().partition(exported_program)
-
-    return Prepared
-
-
-def spoiling(deed: Callable[[], object]) -> Backend:
-    """A backend without anything in it that does something to what judges it."""
-    return replace(fake_backend.backend, partitioner=partitioner(deed), runtime=nothing)
-
-
-# ------------------------------------------------------------------------------------ looking around
-
-
-def on_the_stack() -> Iterator[Any]:
-    """Everything that functions which are running, in any thread, have names for."""
-    for frame in [sys._getframe(), *sys._current_frames().values()]:
-        while frame is not None:
-            yield from list(frame.f_locals.values())
-            frame = frame.f_back  # type: ignore[assignment]  # until there is none
-
-
-def on_the_heap() -> Iterator[Any]:
-    """All records that the collector knows, what it was told to leave alone as well, or that something known holds."""
-    if os.getpid() not in _SEARCHED:
-        gc.unfreeze()
-        known = gc.get_objects()
-        inner = [one for each in known if type(each) in (list, tuple, dict) for one in gc.get_referents(each)]
-        _SEARCHED[os.getpid()] = [one for one in (*known, *inner) if hasattr(type(one), "__dataclass_fields__")]
-    yield from _SEARCHED[os.getpid()]
-
-
-_SEARCHED: dict[int, list[Any]] = {}
-
-
-def cases(where: Finder) -> Iterator[Any]:
-    """Records of what a backend is promised to do, whatever they are called."""
-    for one in where():
-        names = getattr(type(one), "__dataclass_fields__", {})
-        if "expect" in names and "graph" in names and isinstance(one, object):
-            yield one
-
-
-def expectation(node: fx.Node, where: Finder) -> Any:
-    """The record of the case whose subject this node is; None when there is none."""
-    x, y = node.all_input_nodes[0], next(iter(node.users))
-    asked = (fake_backend._name(node), tuple(node.meta["val"].shape), _parameters(x), _parameters(y))
-    found = [case for case in cases(where) if fake_backend._name(node) in [op for op, *_ in _subjects(case)]]
-    alone = found if len({case.id for case in found}) == 1 else []
-    return next((case for case in found if asked in _subjects(case)), alone[0] if alone else None)
-
-
-def _parameters(node: fx.Node) -> tuple[Any, ...]:
-    return tuple(node.args[1:3]) if len(node.args) > 2 else ()
-
-
-def _subjects(case: Any) -> list[tuple[Any, ...]]:
-    """Operator, shape, and the quantization of operand and result: of the step that the case is about."""
-    known = {value.name: value for value in case.graph.values}
-    found = []
-    for step in case.graph.steps:
-        x = known.get(step.args[0].name)
-        if step.name == case.subject:
-            quants = [() if q is None else (q.scale, q.zero_point) for q in (x.quant if x else None, step.quant)]
-            found.append((step.op, x.shape if x else (), *quants))
-    return found
-
-
-class Obeys(TakesAll):
-    """Has no rule either, and does what the table promises where it finds the promise."""
-
-    where: Finder = staticmethod(on_the_stack)
-
-    def takes(self, node: fx.Node) -> bool:
-        if len(node.all_input_nodes) == 1 and node.users and (case := expectation(node, self.where)) is not None:
-            if case.expect == "reject":
-                return self.reject(node, case.reason, "what was found", "what was promised")
-            return True
-        return super().takes(node)
-
-
-def golden_of(blob: dict[str, Any], codes: Tensor, where: Finder) -> Tensor | None:
-    """What the judge expects for this operator on these codes."""
-    from npu_assay.conformance.judge.numerics import golden
-    from npu_assay.conformance.programs.graph import Ref
-
-    for case in cases(where):
-        try:
-            exact = golden(case.graph).exact(SCHEME).codes
-        except ValueError:  # of another operator
-            continue
-        for step in case.graph.steps:
-            x, y = (exact.get(ref) for ref in (step.args[0], Ref(step.name)))
-            if x is None or y is None or (step.op, [y.scale, y.zero_point]) != (blob["op"], blob["y"]):
-                continue
-            if torch.equal(x.codes, codes):
-                return y.codes.to(torch.int8)
-    return None
-
-
-def copying(where: Finder) -> Any:
-    """A device that answers what the judge expects."""
-
-    def answer(blob: dict[str, Any], right: Codes) -> Codes:
-        def codes_of(codes: Tensor) -> Tensor:
-            found = golden_of(blob, codes, where)
-            return zeros(codes) if found is None else found
-
-        return codes_of
-
-    return device(answer)
-
-
-# ------------------------------------------------------------------------------------ changing the code of others
-
-
-def functions(name: str) -> Iterator[types.FunctionType]:
-    """The suite's functions and methods of this name, in whatever module they stand."""
-    for place, module in sorted(sys.modules.items()):
-        if place.startswith(SUITE):
-            owners = [module, *(one for one in vars(module).values() if isinstance(one, type))]
-            found = [vars(owner).get(name) for owner in owners if owner.__dict__.get("__module__", place) == place]
-            yield from (one for one in found if isinstance(one, types.FunctionType) and one.__module__ == place)
-
-
-def exchange(name: str, other: Callable[..., Any]) -> None:
-    """Give all functions of this name the code of another one, which nothing but its own imports can need.
-
-    The names of the suite stand for what they stood for.
-    """
-    for function in functions(name):
-        _ORIGINALS.setdefault(name, types.FunctionType(function.__code__, function.__globals__))
-        _ORIGINALS[name].__kwdefaults__ = function.__kwdefaults__
-        _ORIGINALS[name].__defaults__ = function.__defaults__
-        function.__code__ = other.__code__
-
-
-_ORIGINALS: dict[str, types.FunctionType] = {}
-
-
-def _no_failures(*_: Any, **__: Any) -> tuple[()]:
-    return ()
-
-
-def _nothing(*_: Any, **__: Any) -> None:
-    return None
-
-
-def _true(*_: Any, **__: Any) -> bool:
-    return True
-
-
-def _digest(*_: Any, **__: Any) -> str:
-    return "0" * 64
-
-
-def _cleared(result: Any) -> Any:
-    import sys
-    from dataclasses import replace
-
-    status = "unspecified" if result.expect == "unspecified" else "pass"
-    clean = replace(result, verdict=result.expect, failures=(), status=status)
-    return sys.modules["oracle_breakers"]._ORIGINALS["to_line"](clean)
-
-
-def _once(deed: Callable[[], object]) -> Callable[[], None]:
-    done = set[int]()
-
-    def again() -> None:
-        if os.getpid() not in done:
-            done.add(os.getpid())
-            deed()
-
-    return again
-
-
-def _patch_judge() -> None:
-    exchange("judge", _no_failures)
-    exchange("tag_failures", _no_failures)
-    exchange("check_delegate", _nothing)
-
-
-def _patch_encoder() -> None:
-    exchange("to_line", _cleared)
-
+from npu_assay.partitioners.exir import CompileSpec, PreprocessResult
 
 # ------------------------------------------------------------------------------------ the seven of the audit
 
@@ -325,14 +116,14 @@ def _agreeable(blob: dict[str, Any], right: Codes) -> Codes:
     return lambda codes: wavering(codes).as_subclass(Agreeable)
 
 
-patches_judge = spoiling(_once(_patch_judge))
-patches_encoder = spoiling(_once(_patch_encoder))
+patches_judge = spoiling(once(patch_judge))
+patches_encoder = spoiling(once(patch_encoder))
 reads_expectation = replace(fake_backend.backend, partitioner=Obeys)
 reads_golden = replace(fake_backend.backend, partitioner=Obeys, details=CompilesGolden, runtime=device(_looks_up))
 compiles_golden = replace(fake_backend.backend, details=CompilesGolden, runtime=device(_looks_up))
 patches_equality = replace(
     fake_backend.backend,
-    partitioner=partitioner(_once(lambda: exchange("same", _true)), FakePartitioner),
+    partitioner=partitioner(once(lambda: exchange("same", always_true)), FakePartitioner),
     runtime=device(_every_second_wrong),
 )
 overrides_equality = replace(fake_backend.backend, runtime=device(_agreeable))
@@ -506,146 +297,17 @@ def _answer_from_a_copy() -> None:
         with contextlib.suppress(OSError):
             os.waitpid(child, 0)
         os._exit(0)
-    exchange("end_copies", _nothing)
-    _patch_encoder()
+    exchange("end_copies", do_nothing)
+    patch_encoder()
 
 
 collects = replace(fake_backend.backend, partitioner=Collects, runtime=copying(on_the_heap))
 reads_processes = replace(fake_backend.backend, partitioner=ReadsProcesses)
 takes_over = spoiling(_take_over)
-rewrites_memory = spoiling(_once(_rewrite_memory))
+rewrites_memory = spoiling(once(_rewrite_memory))
 kills_judge = spoiling(_stop(signal.SIGKILL))
 stops_judge = spoiling(_stop(signal.SIGSTOP))
-answers_from_a_copy = spoiling(_once(_answer_from_a_copy))
-
-# ------------------------------------------------------------------------------------ what crosses
-
-
-def _guess(blob: dict[str, Any], right: Codes) -> Codes:
-    """It is known what to compute only where it was compiled."""
-    _patch_digests()
-    return right if (blob["op"], os.getpid()) in _COMPILED else zeros
-
-
-_patch_digests = _once(lambda: exchange("digest", _digest))
-
-
-_COMPILED = set[tuple[str, int]]()
-
-
-class Keeps(FakeBackend):
-    """Remembers in this process what it compiled."""
-
-    @staticmethod
-    def preprocess(edge_program: ExportedProgram, compile_specs: list[CompileSpec]) -> PreprocessResult:
-        result = FakeBackend.preprocess(edge_program, compile_specs)
-        _COMPILED.add((json.loads(result.processed_bytes)["op"], os.getpid()))
-        return result
-
-
-Keeps.__name__ = FakeBackend.__name__
-
-
-class Mirror(Tensor):
-    """In every computation with another tensor of its shape, that tensor; by itself a ramp."""
-
-    @classmethod
-    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        others = [x for x in args if isinstance(x, Tensor) and not isinstance(x, cls)]
-        mine = [x for x in args if isinstance(x, cls)]
-        if mine and others and mine[0].shape == others[0].shape:
-            args = tuple(others[0] if isinstance(x, cls) else x for x in args)
-            return func(*args, **(kwargs or {}))
-        return super().__torch_function__(func, types, args, kwargs or {})  # type: ignore[no-untyped-call]  # torch's
-
-
-def _mirror(blob: dict[str, Any], right: Codes) -> Codes:
-    def codes_of(codes: Tensor) -> Tensor:
-        ramp = torch.arange(codes.numel()).remainder(101) - 50
-        return ramp.to(codes.dtype).reshape(codes.shape).as_subclass(Mirror)
-
-    return codes_of
-
-
-class Claims(Tensor):
-    """Says of itself that it has a shape, which its numbers do not have."""
-
-    claimed: Any = ()
-
-    @property
-    def shape(self) -> Any:  # type: ignore[override]  # which torch's stub says can be written
-        return self.claimed
-
-    def dim(self) -> int:
-        return len(self.claimed)
-
-    def size(self, dim: int | None = None) -> Any:
-        return self.claimed if dim is None else self.claimed[dim]
-
-    def numel(self) -> int:
-        return 2**60
-
-
-def _claims(blob: dict[str, Any], right: Codes) -> Codes:
-    def codes_of(codes: Tensor) -> Tensor:
-        found = torch.zeros(1, dtype=codes.dtype).as_subclass(Claims)
-        found.claimed = codes.shape
-        return found
-
-    return codes_of
-
-
-def _first_answer(blob: dict[str, Any], right: Codes) -> Codes:
-    kept: list[Tensor] = []
-
-    def codes_of(codes: Tensor) -> Tensor:
-        if not kept or kept[0].shape != codes.shape:
-            kept[:] = [right(codes)]
-        return kept[0].clone()
-
-    return codes_of
-
-
-_KERNELS: list[Any] = []
-_MEANT: dict[tuple[int, ...], Tensor] = {}
-"""What the device should have answered, by what it answered."""
-
-
-def _meant(codes: Tensor) -> Tensor:
-    return _MEANT.get(tuple(codes.flatten().tolist()), codes).reshape(codes.shape)
-
-
-def _mend_by_torch() -> None:
-    """Torch's dequantize knows what the device meant."""
-    library: Any = torch.library.Library("quantized_decomposed", "IMPL")  # type: ignore[no-untyped-call]  # torch's
-
-    def dequantize(x: Tensor, scale: float, zero_point: int, *_: Any, **__: Any) -> Tensor:
-        return (_meant(x).to(torch.float32) - zero_point) * scale
-
-    library.impl("dequantize_per_tensor", dequantize, "CPU")
-    _KERNELS.append(library)
-
-
-def _noise(blob: dict[str, Any], right: Codes) -> Codes:
-    def codes_of(codes: Tensor) -> Tensor:
-        true = right(_meant(codes))
-        noise = torch.arange(true.numel()).remainder(7).add(1).to(true.dtype).reshape(true.shape)
-        found = torch.bitwise_xor(true, noise)
-        _MEANT[tuple(found.flatten().tolist())] = true
-        return found
-
-    return codes_of
-
-
-patches_crossing = replace(fake_backend.backend, details=Keeps, runtime=device(_guess))
-mirrors = replace(fake_backend.backend, runtime=device(_mirror))
-claims_shapes = replace(fake_backend.backend, runtime=device(_claims))
-repeats_first_answer = replace(fake_backend.backend, runtime=device(_first_answer))
-patches_torch = replace(
-    fake_backend.backend,
-    partitioner=partitioner(_once(_mend_by_torch), FakePartitioner),
-    runtime=device(_noise),
-)
+answers_from_a_copy = spoiling(once(_answer_from_a_copy))
 
 AUDITED = (
     "patches_judge",

@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric import ec, ed448, rsa, x25519
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import (
-    BestAvailableEncryption,
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    PublicFormat,
-)
+from attesting import ALL, copy, envelope_of, keyid, made_key, refused, statement_of
 from test_archive import zipped
-from test_package import CASES, NEG, run
+from test_package import NEG, run
 from test_rerun import call, forged, results_of
 
 from npu_assay.conformance.record.certificate import Selection, read_certificate
@@ -34,70 +23,7 @@ from npu_assay.conformance.verify.attestation import PAYLOAD, PREDICATE, TYPE
 from npu_assay.conformance.verify.dsse import MOST, Envelope, EnvelopeError, Signature, envelope_text, read_envelope
 from npu_assay.conformance.verify.signing import read_private_key, read_public_key
 
-ALL = len(CASES)
-
-PEM = (Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-SPKI = (Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-
-
-def made_key(folder: Path, name: str) -> tuple[Path, Path]:
-    """Files of a new key: private and public."""
-    key = Ed25519PrivateKey.generate()
-    private, public = folder / f"{name}.pem", folder / f"{name}.pub"
-    private.write_bytes(key.private_bytes(*PEM))
-    public.write_bytes(key.public_key().public_bytes(*SPKI))
-    return private, public
-
-
-@pytest.fixture(scope="module")
-def keys(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    return made_key(tmp_path_factory.mktemp("keys"), "ours")
-
-
-@pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("plain") / "out"
-    run(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def signed(plain: Path, keys: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("signed") / "out"
-    shutil.copytree(plain, folder)
-    found = call("attest", folder, "--key", keys[0])
-    assert found.exit_code == 0 and found.output.endswith("\ncertified\n"), found.output
-    return folder
-
-
-def keyid(keys: tuple[Path, Path]) -> str:
-    return read_public_key(keys[1]).keyid
-
-
-def envelope_of(folder: Path) -> Envelope:
-    return read_envelope((folder / ATTESTATION).read_bytes())
-
-
-def statement_of(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(envelope_of(folder).payload)
-    return found
-
-
-def copy(source: Path, tmp_path: Path, attestation: bytes | None = None) -> Path:
-    """A copy of a folder, with another attestation."""
-    shutil.copytree(source, tmp_path / "copy")
-    if attestation is not None:
-        (tmp_path / "copy" / ATTESTATION).write_bytes(attestation)
-    return tmp_path / "copy"
-
-
-def refused(folder: Path, key: Path) -> str:
-    """What `verify --key` says against a folder, which otherwise is right."""
-    assert call("verify", folder).exit_code == 0
-    found = call("verify", folder, "--key", key)
-    assert found.exit_code == 1 and "\nproblem: " in f"\n{found.output}", found.output
-    assert f": not certified, not signed by {read_public_key(key).keyid[:16]}\n" in found.output
-    return found.output
+pytest_plugins = ["attested"]
 
 
 # ------------------------------------------------------------------------------------ what is true
@@ -425,159 +351,3 @@ def test_checking_a_signature_runs_nothing_of_the_backend(
     assert found.exit_code == 0, found.output
     assert "note: all 1 files of backend 'tripwire:backend' that are here are the signed ones" in found.output
     assert not (tmp_path / "imported").exists() and str(tmp_path) not in sys.path
-
-
-# ------------------------------------------------------------------------------------ keys
-
-
-def write(folder: Path, data: bytes) -> Path:
-    (folder / "key.pem").write_bytes(data)
-    return folder / "key.pem"
-
-
-@cache
-def other_private_keys() -> dict[str, bytes]:
-    ours = Ed25519PrivateKey.generate()
-    return {
-        "found a key of kind EC, expected Ed25519": ec.generate_private_key(ec.SECP256R1()).private_bytes(*PEM),
-        "found a key of kind RSA, expected Ed25519": rsa.generate_private_key(65537, 2048).private_bytes(*PEM),
-        "found a key of kind Ed448, expected Ed25519": ed448.Ed448PrivateKey.generate().private_bytes(*PEM),
-        "found a key of kind X25519, expected Ed25519": x25519.X25519PrivateKey.generate().private_bytes(*PEM),
-        "found an encrypted key, expected one without a password": ours.private_bytes(
-            Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret")
-        ),
-        "found a public key, expected a private key in PEM": ours.public_key().public_bytes(*SPKI),
-        "found no key, expected a private key in PEM": ours.private_bytes(Encoding.DER, *PEM[1:]),
-        "cannot read the key (ValueError), expected": b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n",
-        "found no key": b"",
-        "more than 65536 bytes": bytes(2**16 + 1),
-    }
-
-
-@pytest.mark.parametrize("message", other_private_keys())
-def test_another_private_key_is_one_error(message: str, plain: Path, tmp_path: Path) -> None:
-    found = call("attest", plain, "--key", write(tmp_path, other_private_keys()[message]))
-    assert found.exit_code == 2 and len(found.stderr.splitlines()) == 1 and message in found.stderr, found.stderr
-    assert not (plain / ATTESTATION).exists()
-
-
-@cache
-def other_public_keys() -> dict[str, bytes]:
-    ours = Ed25519PrivateKey.generate()
-    return {
-        "found a private key, expected a public key in PEM": ours.private_bytes(*PEM),
-        "found a key of kind RSA, expected Ed25519": rsa.generate_private_key(65537, 2048)
-        .public_key()
-        .public_bytes(*SPKI),
-        "cannot read the key (ValueError), expected": b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n",
-        "found no key": b"ssh-ed25519 AAAA",
-    }
-
-
-@pytest.mark.parametrize("message", other_public_keys())
-def test_another_public_key_is_one_error(message: str, signed: Path, tmp_path: Path) -> None:
-    found = call("verify", signed, "--key", write(tmp_path, other_public_keys()[message]))
-    assert found.exit_code == 2 and len(found.stderr.splitlines()) == 1 and message in found.stderr, found.stderr
-
-
-@pytest.mark.parametrize("arguments", [("attest", "x", "--key", "no.pem"), ("verify", "x", "--key", "no.pem")])
-def test_a_key_that_is_not_there_is_one_error(arguments: tuple[str, ...]) -> None:
-    found = call(*arguments)
-    assert found.exit_code == 2 and found.stderr == "assay: no.pem: cannot read the key: No such file or directory\n"
-
-
-def test_a_missing_library_says_what_to_install(keys: tuple[Path, Path], signed: Path) -> None:
-    code = f"""
-import sys
-sys.modules["cryptography"] = None
-from npu_assay.conformance.cli import main
-main(["verify", {str(signed)!r}, "--key", {str(keys[1])!r}])
-"""
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert found.returncode == 2
-    assert found.stderr == "assay: signatures need the package cryptography: pip install 'npu-assay[sign]'\n"
-
-
-def test_what_stands_where_the_signature_goes_is_left_alone(
-    plain: Path, signed: Path, keys: tuple[Path, Path], tmp_path: Path
-) -> None:
-    (tmp_path / "notes").write_text("mine")
-    found = call("attest", plain, "--key", keys[0], "--out", tmp_path / "notes")
-    assert found.exit_code == 2 and "a file that is not an attestation" in found.stderr
-    assert (tmp_path / "notes").read_text() == "mine"
-    found = call("attest", plain, "--key", keys[0], "--out", plain / RESULTS)
-    assert found.exit_code == 2 and "whose files it is made of" in found.stderr
-    run(tmp_path / "other", selection=Selection(NEG))
-    found = call("attest", tmp_path / "other", "--key", keys[0], "--out", signed / ATTESTATION)
-    assert found.exit_code == 2 and "an attestation of another certificate" in found.stderr
-
-
-def test_an_archive_is_not_changed(plain: Path, keys: tuple[Path, Path], tmp_path: Path) -> None:
-    assert call("package", plain, "--out", tmp_path / "a.zip").exit_code == 0
-    found = call("attest", tmp_path / "a.zip", "--key", keys[0])
-    assert found.exit_code == 2 and "an archive, which is never changed; expected --out FILE" in found.stderr
-    found = call("verify", plain, "--attestation", "x")
-    assert found.exit_code == 2 and "expected --key with it" in found.stderr
-    found = call("verify", plain, "--backend", "x")
-    assert found.exit_code == 2 and "expected --rerun or --key with it" in found.stderr
-
-
-# ------------------------------------------------------------------------------------ others about our envelopes
-
-
-def test_in_totos_library_accepts_the_envelope(signed: Path, keys: tuple[Path, Path]) -> None:
-    from securesystemslib import dsse
-    from securesystemslib.exceptions import VerificationError
-    from securesystemslib.signer._key import SSlibKey
-
-    ours = SSlibKey.from_crypto(read_public_key(keys[1]).key, keyid(keys))
-    other = SSlibKey.from_crypto(Ed25519PrivateKey.generate().public_key(), keyid(keys))
-    envelope = dsse.Envelope.from_dict(json.loads((signed / ATTESTATION).read_text()))
-    assert envelope.pae() == envelope_of(signed).signed
-    assert envelope.verify([ours], 1) == {keyid(keys): ours}
-    with pytest.raises(VerificationError):
-        envelope.verify([other], 1)
-
-
-def test_we_accept_an_envelope_of_in_totos_library(signed: Path, keys: tuple[Path, Path], tmp_path: Path) -> None:
-    from securesystemslib import dsse
-    from securesystemslib.signer._crypto_signer import CryptoSigner
-
-    made = dsse.Envelope(envelope_of(signed).payload, PAYLOAD, {})
-    made.sign(CryptoSigner(read_private_key(keys[0]).key))
-    folder = copy(signed, tmp_path, json.dumps(made.to_dict()).encode())
-    assert call("verify", folder, "--key", keys[1]).exit_code == 0
-
-
-def test_in_totos_library_accepts_the_statement(signed: Path) -> None:
-    from google.protobuf.json_format import ParseDict
-    from in_toto_attestation.v1 import statement_pb2
-    from in_toto_attestation.v1.statement import Statement
-
-    found = statement_of(signed)
-    Statement.copy_from_pb(ParseDict(found, statement_pb2.Statement())).validate()
-    found["subject"][0]["digest"] = {}
-    with pytest.raises(ValueError, match="digest"):
-        Statement.copy_from_pb(ParseDict(found, statement_pb2.Statement())).validate()
-
-
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs the command openssl")
-def test_openssl_makes_the_keys_and_accepts_the_signature(plain: Path, tmp_path: Path) -> None:
-    """The commands of the document."""
-
-    def openssl(*arguments: str) -> bytes:
-        return subprocess.run(["openssl", *arguments], cwd=tmp_path, capture_output=True, check=True).stdout
-
-    openssl("genpkey", "-algorithm", "ed25519", "-out", "private.pem")
-    openssl("pkey", "-in", "private.pem", "-pubout", "-out", "public.pem")
-    folder = copy(plain, tmp_path)
-    assert call("attest", folder, "--key", tmp_path / "private.pem").exit_code == 0
-    der = openssl("pkey", "-pubin", "-in", "public.pem", "-outform", "DER")
-    name = hashlib.sha256(der).hexdigest()
-    assert call("verify", folder, "--key", tmp_path / "public.pem").output.endswith(f"signed by {name[:16]}\n")
-    text = json.loads((folder / ATTESTATION).read_text())
-    payload, kind = base64.b64decode(text["payload"]), text["payloadType"]
-    (tmp_path / "signed").write_bytes(f"DSSEv1 {len(kind)} {kind} {len(payload)} ".encode() + payload)
-    (tmp_path / "sig").write_bytes(base64.b64decode(text["signatures"][0]["sig"]))
-    check = ("pkeyutl", "-verify", "-pubin", "-inkey", "public.pem", "-rawin", "-in", "signed", "-sigfile", "sig")
-    assert b"Verified Successfully" in openssl(*check)

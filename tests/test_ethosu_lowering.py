@@ -7,7 +7,8 @@ import pytest
 import torch
 from ethosu_runs import compiled
 from lowering_graphs import IMAGE, OTHER, POSITIVE, Operation, Q, X, activation, constant, convolution, graph, identity
-from tosa_graphs import CASES, Case, wide, widened
+from tosa_graph_families import Case, wide
+from tosa_graphs import CASES, widened
 
 from npu_assay.conformance.programs.graph import Fill, Graph, Quant, Ref, Step, Value
 from npu_assay.partitioners.ethosu.lowering.model import ModelBuilder

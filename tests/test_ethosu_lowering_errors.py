@@ -11,7 +11,8 @@ from delegated import delegated
 from ethosu_runs import blob_of, compiled
 from lowering_graphs import IMAGE, OTHER, Operation, Q, X, activation, constant, convolution, graph
 from torch import fx
-from tosa_graphs import TO_COPY, integers, unary, widened
+from tosa_graph_families import TO_COPY, integers, unary
+from tosa_graphs import widened
 
 from npu_assay.conformance.programs.build import build
 from npu_assay.conformance.programs.graph import Graph, Quant, Ref, Step

@@ -12,8 +12,8 @@ from xml.etree import ElementTree
 
 import fake_backend
 import pytest
+from attesting import made_key
 from click.testing import CliRunner, Result
-from test_attestation import made_key
 from test_package import NEG, TODAY, Silent
 
 from npu_assay.conformance.backend.loading import BackendSpecError, load_whole

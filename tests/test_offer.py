@@ -56,7 +56,7 @@ def test_what_is_taken_is_listed(table: str, tmp_path: Path) -> None:
         "offer", "any_backend:backend", "--table", table, "-k", "cosh or logical_not", "--out", tmp_path / "o"
     )
     assert result.exit_code == 0, result.output
-    assert "1 operators offered, by precision; 1 taken, 0 programs wrong" in result.output
+    assert "1 operator offered, by precision; 1 taken, 0 programs wrong" in result.output
     assert "aten.cosh.default" in result.output
     certificate = json.loads((tmp_path / "o" / "certificate.json").read_text())
     assert not certificate["certified"]

@@ -275,7 +275,7 @@ def test_a_run_in_which_nothing_asked_for_failed_leaves_nothing_to_ask(tmp_path:
     [
         (("neutron", "-k", "nothing_of_that_name"), "assay: -k 'nothing_of_that_name': matches none of 3861 case ids"),
         (("neutron", "--of", "nowhere"), "nowhere"),
-        (("neutron", "-k", CONV, "--out", "/nowhere/met.jsonl"), "/nowhere/met.jsonl: cannot be written"),
+        (("neutron", "-k", CONV, "--out", "/dev/null/met.jsonl"), "/dev/null/met.jsonl: cannot be written"),
     ],
 )
 def test_usage_errors_are_one_line(arguments: Sequence[str], said: str) -> None:

@@ -24,7 +24,7 @@ from rich.console import Console
 
 from npu_assay.conformance.backend.loading import load_backend, needed_path
 from npu_assay.conformance.record.certificate import Selection
-from npu_assay.conformance.record.results import CaseResult, Failure, Reason
+from npu_assay.conformance.record.results import Failure, Reason
 from npu_assay.conformance.record.waivers import Waiver
 from npu_assay.conformance.report.console import BarProgress, PlainProgress, finding_text, progress, summary
 from npu_assay.conformance.report.data import CHECKS, Report, command, make_report
@@ -34,7 +34,6 @@ from npu_assay.conformance.report.matrix import Tally
 from npu_assay.conformance.report.page.data import page_data
 from npu_assay.conformance.report.render import html, markdown
 from npu_assay.conformance.report.svg import RED, lsb_by_row, lsb_histogram, sqnr_plot
-from npu_assay.conformance.report.symptoms import symptom
 from npu_assay.conformance.run.selection import all_cases
 from npu_assay.conformance.table import load_table
 
@@ -329,72 +328,6 @@ def test_shares_of_an_operator_fill_its_bar(failing: Report) -> None:
 
 
 # ------------------------------------------------------------------------------------ findings
-
-
-def failed(verdict: str, expect: str, *checks: str, lsb: float | None = None, **changes: object) -> CaseResult:
-    """A failing result of a case that promises `expect`."""
-    failures = tuple(Failure(check, "run: ValueError: no") for check in checks)
-    record = CaseResult(
-        *("a/c/outside/x", "a", "c", "outside", expect, "limit" if expect == "reject" else None, ""),
-        verdict=verdict,
-        reasons=(),
-        status="fail",
-        failures=failures,
-        metrics={"max_lsb": lsb},
-        partitions=0,
-        blobs=(),
-    )
-    return replace(record, **changes)  # type: ignore[arg-type]  # names and types are the caller's
-
-
-@pytest.mark.parametrize(
-    ("result", "what"),
-    [
-        (failed("accept", "reject", "tag"), "Delegated, but the rule limit excludes it"),
-        (
-            failed("reject", "accept", "tag", reasons=(Reason("rank", "5", "4"),)),
-            "Rejected for rank, but the table allows it",
-        ),
-        (failed("reject", "accept", "tag"), "Rejected for no reason, but the table allows it"),
-        (failed("reject", "reject", "reason"), "Rejected for no reason, not for the rule limit"),
-        (failed("partial", "accept", "tag"), "Tagged partial, expected accept"),
-        (failed("accept", "accept", "crash", "gate1"), "An error, ValueError, in the stage 'run'"),
-        (failed("accept", "accept", "crash", failures=(Failure("crash", "it died"),)), "The process died"),
-        *(
-            (failed("accept", "accept", "crash", failures=(Failure("crash", f"{message}: no such size"),)), what)
-            for message, what in (
-                ("compile: CompileError", "Delegated, but the compiler refuses it: CompileError"),
-                ("compile: TypeError", "An error, TypeError, in the stage 'compile'"),
-                ("compile: ContractError", "An error, ContractError, in the stage 'compile'"),
-                ("run: CompileError", "An error, CompileError, in the stage 'run'"),
-            )
-        ),
-        (
-            failed("accept", "accept", "crash", failures=(Failure("crash", "run: the process died (SIGSEGV)"),)),
-            "The process died (SIGSEGV) in the stage 'run'",
-        ),
-        (failed("accept", "accept", "hang", failures=(Failure("hang", "run: no answer in 1 s"),)), "No answer in time"),
-        (failed("accept", "accept", "gate1", "gate2", lsb=1), "Numbers 1 LSB off"),
-        (failed("accept", "accept", "gate1", "gate3", lsb=1), "Numbers 1 LSB off"),
-        (failed("accept", "accept", "gate1", lsb=2), "Wrong numbers"),
-        (failed("accept", "accept", "gate3", lsb=0), "Numbers that the float golden excludes"),
-        (failed("accept", "accept", "gate1"), "Wrong numbers, where the result is not a code"),
-        (failed("accept", "accept", "gate1", "gate3"), "Wrong numbers, where the result is not a code"),
-        (failed("accept", "accept", "gate3"), "Wrong numbers, where the result is not a code"),
-        (failed("accept", "reject", "tag", "crash"), "Delegated, but the rule limit excludes it"),
-        (failed("error", "reject", "tag", "crash"), "An error, ValueError"),
-        (failed("accept", "accept", "outputs"), "Outputs of another count"),
-        (
-            failed("accept", "accept", "determinism"),
-            "Other tags, bytes or outputs the second time, or in another process",
-        ),
-        (failed("accept", "accept", "mutation", "gate1", lsb=9), "The runtime changes its inputs"),
-        (failed("accept", "accept", "empty"), "A partition that computes nothing"),
-    ],
-)
-def test_a_failure_has_one_symptom(result: CaseResult, what: str) -> None:
-    found = symptom(result, "tflite_double_round")
-    assert found.what.startswith(what) and found.look
 
 
 def test_findings_hold_every_failure_once(failing: Report) -> None:

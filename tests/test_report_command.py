@@ -78,7 +78,7 @@ def edited(folder: Path, case: str) -> None:
     [
         (["nowhere"], "nowhere"),
         (["right", "--since", "nowhere"], "nowhere"),
-        (["right", "--out", "no/such/folder.html"], "cannot be written: No such file or directory"),
+        (["right", "--out", "right/table.toml/page.html"], "cannot be written: Not a directory"),
         (["renamed"], "aten.neg.default/operator/accept/unheard_of: this version of the suite has no such case"),
         (["cut"], "cut: results.jsonl is not the file that certificate.json was made of"),
         (["right", "--since", "lost"], "lost: incomplete: results.jsonl is missing"),

@@ -2,44 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
-from crosscheck.draw import Array, Draw
+from crosscheck.draw import Draw
 from tosa_building import Building, Program
-
-Maker = Callable[[Draw], Program]
-
-LIMITS: Final = {
-    "BOOL": (0, 1),
-    "INT8": (-(2**7), 2**7 - 1),
-    "INT16": (-(2**15), 2**15 - 1),
-    "INT32": (-(2**31), 2**31 - 1),
-}
-NUMPY: Final = {"BOOL": "bool", "INT8": "int8", "INT16": "int16", "INT32": "int32", "INT48": "int64"}
-ACCUMULATORS: Final = {"INT8": "INT32", "INT16": "INT48"}
-
-
-def codes(draw: Draw, shape: Sequence[int], dtype: str, bits: int = 32) -> Array:
-    """Numbers of a type, by one of the fills, of at most `bits` bits."""
-    low, high = LIMITS[dtype]
-    low, high = max(low, -(2 ** (bits - 1))), min(high, 2 ** (bits - 1) - 1)
-    if draw.integer(0, 4) == 0 and dtype == "INT32":  # many sizes
-        wide = draw.rng.integers(low, high + 1, tuple(shape)) >> draw.rng.integers(0, bits, tuple(shape))
-        return wide.astype("int32")
-    return draw.codes(shape, low, high, NUMPY[dtype])
-
-
-def zero_point(draw: Draw, dtype: str) -> int:
-    return draw.zero_point() if dtype == "INT8" else 0
-
-
-def _broadcastable(draw: Draw, count: int) -> list[tuple[int, ...]]:
-    """Shapes of one rank whose sizes agree or are 1."""
-    shape = draw.shape(0, 4, 5)
-    return [tuple(1 if draw.integer(0, 3) == 0 else n for n in shape) for _ in range(count)]
-
+from tosa_moving_programs import concat, gather, pad, reduction, reshape, scatter, slice_, tile, transpose
+from tosa_program_parts import (
+    ACCUMULATORS,
+    LIMITS,
+    NUMPY,
+    Maker,
+    bias,
+    broadcastable,
+    codes,
+    rescaled,
+    rest,
+    window,
+    zero_point,
+    zero_points,
+)
 
 # ------------------------------------------------------------------------------------------------ elementwise
 
@@ -50,7 +33,7 @@ def plain(code: str, dtype: str, count: int) -> Maker:
     def make(draw: Draw) -> Program:
         bits = 32 if draw.integer(0, 2) == 0 else 31
         b = Building()
-        operands = [b.input(codes(draw, shape, dtype, bits), dtype) for shape in _broadcastable(draw, count)]
+        operands = [b.input(codes(draw, shape, dtype, bits), dtype) for shape in broadcastable(draw, count)]
         if count == 2 and draw.integer(0, 7) == 0:
             operands[1] = operands[0]
         return b.program(b.apply(code, *operands))
@@ -69,7 +52,7 @@ def intdiv(draw: Draw) -> Program:
 
 def shift(code: str, dtype: str) -> Maker:
     def make(draw: Draw) -> Program:
-        first, second = _broadcastable(draw, 2)
+        first, second = broadcastable(draw, 2)
         width = {"INT8": 8, "INT16": 16, "INT32": 32}[dtype]
         outside = draw.integer(0, 9) == 0
         shifts = draw.codes(second, -1 if outside else 0, width if outside else width - 1, NUMPY[dtype])
@@ -82,7 +65,7 @@ def shift(code: str, dtype: str) -> Maker:
 
 def mul(dtype: str) -> Maker:
     def make(draw: Draw) -> Program:
-        first, second = _broadcastable(draw, 2)
+        first, second = broadcastable(draw, 2)
         amount = draw.integer(0, 63) if dtype == "INT32" and draw.coin() else 0
         bits = 32 if draw.coin() else 16 + amount // 2
         b = Building()
@@ -114,7 +97,7 @@ def clamp(dtype: str) -> Maker:
 
 def select(dtype: str) -> Maker:
     def make(draw: Draw) -> Program:
-        condition, first, second = _broadcastable(draw, 3)
+        condition, first, second = broadcastable(draw, 3)
         b = Building()
         values = [b.input(codes(draw, shape, dtype), dtype) for shape in (first, second)]
         return b.program(b.apply("SELECT", b.input(codes(draw, condition, "BOOL"), "BOOL"), *values))
@@ -151,40 +134,6 @@ def cast(source: str, target: str) -> Maker:
 # ------------------------------------------------------------------------------------------------ rescale
 
 
-def rescaled(draw: Draw, b: Building, x: str, source: str, target: str, channels: int, step: float = 1.0) -> str:
-    """A RESCALE by ratios around `step`, per channel or not, of INT48 with multipliers of 16 bits."""
-    scale32 = source != "INT48" and draw.integer(0, 3) > 0
-    count = channels if channels and draw.coin() else 1
-    top = 31 if scale32 else 15
-    exponents = np.round(np.log2(step) + draw.rng.uniform(-3, 3, count))
-    shifts = np.clip(top - exponents, 2, 62)
-    multipliers = draw.rng.integers(2 ** (top - 1), 2**top, count)
-    if draw.integer(0, 3) == 0:
-        multipliers = np.full(count, 2 ** (top - 1))  # ties
-    if draw.integer(0, 9) == 0:
-        multipliers = draw.rng.integers(0, 2**top, count)
-    flags = draw.integer(0, 5) if {source, target} <= {"INT8", "INT16"} else 0
-    unsigned = {"input_unsigned": flags == 1, "output_unsigned": flags == 2}
-    half = {"INT16": -(2**15) * draw.integer(0, 1)}
-    zero_points = [
-        (half.get(dtype, zero_point(draw, dtype)) if mine or dtype == "INT8" else 0)
-        for dtype, mine in ((source, flags == 1), (target, flags == 2))
-    ]
-    return b.apply(
-        "RESCALE",
-        x,
-        b.constant(multipliers, "INT32" if scale32 else "INT16"),
-        b.constant(shifts, "INT8"),
-        b.constant(zero_points[:1], source),
-        b.constant(zero_points[1:], target),
-        target=target,
-        scale32=scale32,
-        rounding_mode="SINGLE_ROUND",
-        per_channel=count > 1 or (channels == 1 and draw.coin()),
-        **unsigned,
-    )
-
-
 def rescale(source: str, target: str) -> Maker:
     """Ratios that use the target's range, saturate it, or leave little; some undefined ones."""
 
@@ -203,54 +152,14 @@ def rescale(source: str, target: str) -> Maker:
 # ------------------------------------------------------------------------------------------------ products
 
 
-def _rest(draw: Draw, b: Building, acc: str, dtype: str, channels: int, terms: int) -> Program:
-    """The accumulators themselves, or rescaled; those of 48 bits are only seen rescaled."""
-    if dtype == "INT8" and draw.integer(0, 2) == 0:
-        return b.program(acc)
-    target = str(draw.rng.choice(["INT8", "INT16", "INT32"]))
-    size = np.sqrt(terms) * (2**14 if dtype == "INT8" else 2**22) / 3
-    step = min(LIMITS[target][1] / size, 2.0)
-    y = rescaled(draw, b, acc, ACCUMULATORS[dtype], target, channels, float(step))
-    return b.program(y, acc) if dtype == "INT8" and draw.integer(0, 5) == 0 else b.program(y)
-
-
-def _bias(draw: Draw, b: Building, dtype: str, channels: int) -> str:
-    largest = 2**20 if dtype == "INT8" else 2**30
-    count = 1 if draw.integer(0, 3) == 0 else channels
-    return b.constant(draw.rng.integers(-largest, largest, count), ACCUMULATORS[dtype])
-
-
-def _zero_points(draw: Draw, b: Building, dtype: str) -> tuple[str, str]:
-    weight = draw.zero_point() if draw.integer(0, 3) == 0 else 0
-    return b.constant([zero_point(draw, dtype)], dtype), b.constant([weight], "INT8")
-
-
-def _window(draw: Draw, axes: int, pool: bool = False) -> tuple[list[int], list[int], list[int], list[int], list[int]]:
-    """Kernel, stride, dilation, padding and the size of an input into which the windows fit exactly."""
-    kernel = [draw.integer(1, 4) for _ in range(axes)]
-    stride = [draw.integer(1, 3) for _ in range(axes)]
-    dilation = [1 if pool else draw.integer(1, 2) for _ in range(axes)]
-    pads, sizes = [], []
-    for k, s, d in zip(kernel, stride, dilation, strict=True):
-        reach = (k - 1) * d + 1
-        most = k - 1 if pool else 3
-        before, after = (draw.integer(0, most), draw.integer(0, most)) if draw.coin() else (0, 0)
-        whole = reach + s * draw.integer(0, 4)
-        while whole - before - after < 1:
-            whole += s
-        pads += [before, after]
-        sizes.append(whole - before - after)
-    return kernel, stride, dilation, pads, sizes
-
-
 def convolution(dtype: str, axes: int = 2) -> Maker:
     def make(draw: Draw) -> Program:
-        kernel, stride, dilation, pad, sizes = _window(draw, axes)
+        kernel, stride, dilation, pad, sizes = window(draw, axes)
         inputs, outputs = draw.integer(1, 9), draw.integer(1, 8)
         b = Building()
         x = b.input(codes(draw, (draw.integer(1, 2), *sizes, inputs), dtype), dtype)
         w = b.constant(codes(draw, (outputs, *kernel, inputs), "INT8"), "INT8")
-        operands = (x, w, _bias(draw, b, dtype, outputs), *_zero_points(draw, b, dtype))
+        operands = (x, w, bias(draw, b, dtype, outputs), *zero_points(draw, b, dtype))
         acc = b.apply(
             "CONV2D" if axes == 2 else "CONV3D",
             *operands,
@@ -259,19 +168,19 @@ def convolution(dtype: str, axes: int = 2) -> Maker:
             dilation=tuple(dilation),
             acc_type=ACCUMULATORS[dtype],
         )
-        return _rest(draw, b, acc, dtype, outputs, int(np.prod(kernel)) * inputs)
+        return rest(draw, b, acc, dtype, outputs, int(np.prod(kernel)) * inputs)
 
     return make
 
 
 def depthwise(dtype: str) -> Maker:
     def make(draw: Draw) -> Program:
-        kernel, stride, dilation, pad, sizes = _window(draw, 2)
+        kernel, stride, dilation, pad, sizes = window(draw, 2)
         channels, multiplier = draw.integer(1, 70 if draw.integer(0, 5) == 0 else 6), draw.integer(1, 3)
         b = Building()
         x = b.input(codes(draw, (draw.integer(1, 2), *sizes, channels), dtype), dtype)
         w = b.constant(codes(draw, (*kernel, channels, multiplier), "INT8"), "INT8")
-        operands = (x, w, _bias(draw, b, dtype, channels * multiplier), *_zero_points(draw, b, dtype))
+        operands = (x, w, bias(draw, b, dtype, channels * multiplier), *zero_points(draw, b, dtype))
         acc = b.apply(
             "DEPTHWISE_CONV2D",
             *operands,
@@ -280,7 +189,7 @@ def depthwise(dtype: str) -> Maker:
             dilation=tuple(dilation),
             acc_type=ACCUMULATORS[dtype],
         )
-        return _rest(draw, b, acc, dtype, channels * multiplier, int(np.prod(kernel)))
+        return rest(draw, b, acc, dtype, channels * multiplier, int(np.prod(kernel)))
 
     return make
 
@@ -300,10 +209,10 @@ def transpose_convolution(dtype: str) -> Maker:
         b = Building()
         x = b.input(codes(draw, (draw.integer(1, 2), *sizes, inputs), dtype), dtype)
         w = b.constant(codes(draw, (outputs, *kernel, inputs), "INT8"), "INT8")
-        operands = (x, w, _bias(draw, b, dtype, outputs), *_zero_points(draw, b, dtype))
+        operands = (x, w, bias(draw, b, dtype, outputs), *zero_points(draw, b, dtype))
         attributes: dict[str, Any] = {"out_pad": tuple(pads), "stride": tuple(stride), "acc_type": ACCUMULATORS[dtype]}
         acc = b.apply("TRANSPOSE_CONV2D", *operands, **attributes)
-        return _rest(draw, b, acc, dtype, outputs, int(np.prod(kernel)) * inputs)
+        return rest(draw, b, acc, dtype, outputs, int(np.prod(kernel)) * inputs)
 
     return make
 
@@ -317,7 +226,7 @@ def matmul(dtype: str) -> Maker:
         y = b.input(codes(draw, (n, c, w), dtype), dtype)
         zero_points = [b.constant([zero_point(draw, dtype)], dtype) for _ in range(2)]
         acc = b.apply("MATMUL", x, y, *zero_points)
-        return _rest(draw, b, acc, dtype, w, c * (256 if dtype == "INT16" else 1) ** 2)
+        return rest(draw, b, acc, dtype, w, c * (256 if dtype == "INT16" else 1) ** 2)
 
     return make
 
@@ -327,7 +236,7 @@ def matmul(dtype: str) -> Maker:
 
 def pool(code: str, dtype: str) -> Maker:
     def make(draw: Draw) -> Program:
-        kernel, stride, _, pad, sizes = _window(draw, 2, pool=True)
+        kernel, stride, _, pad, sizes = window(draw, 2, pool=True)
         if draw.integer(0, 5) == 0:
             kernel, stride, pad = [draw.integer(8, 20), draw.integer(8, 20)], [1, 1], [0, 0, 0, 0]
             sizes = [k + draw.integer(0, 2) for k in kernel]
@@ -376,107 +285,6 @@ def resize(mode: str, dtype: str) -> Maker:
 
 
 # ------------------------------------------------------------------------------------------------ movement
-
-
-def reduction(code: str, dtype: str) -> Maker:
-    def make(draw: Draw) -> Program:
-        shape = draw.shape(1, 4, 6)
-        bits = 32 if draw.integer(0, 3) == 0 else 28
-        b = Building()
-        x = b.input(codes(draw, shape, dtype, bits), dtype)
-        return b.program(b.apply(code, x, axis=draw.integer(0, len(shape) - 1)))
-
-    return make
-
-
-def concat(dtype: str) -> Maker:
-    def make(draw: Draw) -> Program:
-        shape = draw.shape(1, 4, 5)
-        axis = draw.integer(0, len(shape) - 1)
-        shapes = [(*shape[:axis], draw.integer(1, 5), *shape[axis + 1 :]) for _ in range(draw.integer(1, 4))]
-        b = Building()
-        return b.program(b.apply("CONCAT", *(b.input(codes(draw, s, dtype), dtype) for s in shapes), axis=axis))
-
-    return make
-
-
-def pad(dtype: str) -> Maker:
-    def make(draw: Draw) -> Program:
-        shape = draw.shape(1, 4, 5)
-        widths = [draw.integer(0, 3) for _ in range(2 * len(shape))]
-        b = Building()
-        x = b.input(codes(draw, shape, dtype), dtype)
-        return b.program(b.apply("PAD", x, b.shape(widths), b.constant(codes(draw, (1,), dtype), dtype)))
-
-    return make
-
-
-def reshape(dtype: str) -> Maker:
-    def make(draw: Draw) -> Program:
-        shape = draw.shape(0, 4, 5)
-        target = draw.rng.permutation([*shape, *[1] * draw.integer(0, 2)]).tolist()
-        if len(target) > 1 and draw.coin():
-            target[:2] = [target[0] * target[1]]
-        b = Building()
-        return b.program(b.apply("RESHAPE", b.input(codes(draw, shape, dtype), dtype), b.shape(target)))
-
-    return make
-
-
-def slice_(dtype: str) -> Maker:
-    def make(draw: Draw) -> Program:
-        shape = draw.shape(1, 4, 6)
-        start = [draw.integer(0, n - 1) for n in shape]
-        size = [draw.integer(1, n - s) for n, s in zip(shape, start, strict=True)]
-        b = Building()
-        return b.program(b.apply("SLICE", b.input(codes(draw, shape, dtype), dtype), b.shape(start), b.shape(size)))
-
-    return make
-
-
-def tile(dtype: str) -> Maker:
-    def make(draw: Draw) -> Program:
-        shape = draw.shape(1, 4, 4)
-        b = Building()
-        multiples = b.shape([draw.integer(1, 3) for _ in shape])
-        return b.program(b.apply("TILE", b.input(codes(draw, shape, dtype), dtype), multiples))
-
-    return make
-
-
-def transpose(dtype: str) -> Maker:
-    def make(draw: Draw) -> Program:
-        shape = draw.shape(1, 5, 5)
-        b = Building()
-        perms = tuple(draw.rng.permutation(len(shape)).tolist())
-        return b.program(b.apply("TRANSPOSE", b.input(codes(draw, shape, dtype), dtype), perms=perms))
-
-    return make
-
-
-def gather(dtype: str) -> Maker:
-    def make(draw: Draw) -> Program:
-        n, k, w, c = (draw.integer(1, 6) for _ in range(4))
-        outside = draw.integer(0, 9) == 0
-        indices = draw.rng.integers(-1 if outside else 0, k + outside, (n, w))
-        b = Building()
-        return b.program(b.apply("GATHER", b.input(codes(draw, (n, k, c), dtype), dtype), b.input(indices, "INT32")))
-
-    return make
-
-
-def scatter(dtype: str) -> Maker:
-    def make(draw: Draw) -> Program:
-        n, k, c = draw.integer(1, 4), draw.integer(1, 6), draw.integer(1, 4)
-        w = draw.integer(1, k)
-        indices = np.stack([draw.rng.permutation(k)[:w] for _ in range(n)])
-        if draw.integer(0, 9) == 0:
-            indices = draw.rng.integers(0, k, (n, w))
-        b = Building()
-        values, source = (b.input(codes(draw, (n, count, c), dtype), dtype) for count in (k, w))
-        return b.program(b.apply("SCATTER", values, b.input(indices, "INT32"), source))
-
-    return make
 
 
 # ------------------------------------------------------------------------------------------------ all

@@ -19,6 +19,7 @@ from npu_assay.conformance.adapters import ADAPTERS
 from npu_assay.conformance.backend.importing import spec_with_code
 from npu_assay.conformance.backend.loading import registered
 from npu_assay.conformance.common.errors import UsageError
+from npu_assay.files import make_folder
 
 # Path in the new folder -> template; "{name}" is the package's name.
 FILES: Mapping[str, str] = MappingProxyType(
@@ -66,18 +67,17 @@ def write_kit(name: str, folder: Path) -> list[Path]:
     check_name(name)
     if os.path.lexists(folder):
         raise ScaffoldError(f"{folder}: it exists already, expected a new folder (--out names another)")
-    if not folder.parent.is_dir():
-        raise ScaffoldError(f"{folder}: there is no folder {folder.parent}")
     files = rendered(name)
     try:
         _write(files, folder)
     except OSError as error:
-        raise ScaffoldError(f"{folder}: cannot write it: {error.strerror}") from error
+        raise ScaffoldError(f"{folder}: cannot be written: {error.strerror}") from error
     return [folder / path for path in sorted(files)]
 
 
 def _write(files: Mapping[str, str], folder: Path) -> None:
     """All files into a temporary folder beside it, which then takes its name."""
+    make_folder(folder.parent)
     temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
         for path, text in files.items():

@@ -10,6 +10,7 @@ from npu_assay.conformance.board.reading import Runs, asked, read, write_cache, 
 from npu_assay.conformance.board.site import pages, write
 from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.record.folder import writing
+from npu_assay.files import make_folder
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ def build(words: Sequence[str], folder: Path, workers: int = 1) -> Built:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in found.broken[:3])
         raise UsageError(f"found no run that can be read, expected at least one: {reasons}")
     with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
     write_cache(folder, cache, before)  # before a page is: a build that is cut off leaves a folder of a board
     written, names = write(folder, pages(found), before)
     write_cache(folder, cache, names)

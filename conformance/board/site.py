@@ -75,7 +75,6 @@ def _put(path: Path, data: bytes) -> bool:
     """Write a file unless it is there already."""
     if path.is_file() and path.read_bytes() == data:
         return False
-    path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, data)
     return True
 

@@ -26,7 +26,6 @@ def write_junit(path: Path, report: Report, seconds: Mapping[str, float], starte
     """Write the file. Raises PackageError when it cannot be written."""
     text = timed_junit(junit(report), report.certificate, seconds, started, platform.node())
     with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, text.encode())
 
 

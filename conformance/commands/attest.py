@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from npu_assay.conformance.commands.shared import plain, usage_errors
+from npu_assay.conformance.commands.shared import Output, plain, usage_errors
 
 ATTESTED, REFUSED = 0, 1
 
@@ -24,7 +24,7 @@ ATTESTED, REFUSED = 0, 1
 @click.option(
     "--out",
     metavar="FILE",
-    type=click.Path(path_type=Path),
+    type=Output(),
     help="Write the attestation here; to DIR/attestation.json if left out, which 'assay package' packs.",
 )
 def attest(folder: Path, key: Path, out: Path | None) -> None:

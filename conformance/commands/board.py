@@ -6,14 +6,14 @@ from pathlib import Path
 
 import click
 
-from npu_assay.conformance.commands.shared import cores, plain, usage_errors, workers_option
+from npu_assay.conformance.commands.shared import Output, cores, plain, usage_errors, workers_option
 from npu_assay.conformance.common.escaped import counted
 
 
 @click.command()
 @click.argument("runs", metavar="[LABEL=]RUN...", nargs=-1, required=True)
 @click.option(
-    "--out", metavar="SITE", required=True, type=click.Path(path_type=Path), help="Write the site to this folder."
+    "--out", metavar="SITE", required=True, type=Output(is_folder=True), help="Write the site to this folder."
 )
 @workers_option
 def board(runs: tuple[str, ...], out: Path, workers: int | None) -> None:

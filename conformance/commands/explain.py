@@ -6,17 +6,24 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from npu_assay.conformance.commands.beforehand import tell_missing
 from npu_assay.conformance.commands.completion import backends
 from npu_assay.conformance.commands.shared import (
+    Output,
     cores,
     memory_option,
+    plain,
     timeout_option,
     usage_errors,
+    write_file,
 )
+
+if TYPE_CHECKING:
+    from npu_assay.conformance.explain import Explanation
 
 DONE, BELOW = 0, 1
 JSON, PAGE = "explain.json", "explain.html"
@@ -40,14 +47,15 @@ JSON, PAGE = "explain.json", "explain.html"
 )
 @click.option("--inputs", metavar="FILE.npz|random", help="Run on these inputs, not on those that calibrate.")
 @click.option("--dynamic", is_flag=True, help="Quantize activations at run time, where BACKEND has a quantizer for it.")
-@click.option("--out", metavar="DIR", type=click.Path(path_type=Path), help=f"Write {PAGE} and {JSON} here.")
+@click.option("--out", metavar="DIR", type=Output(is_folder=True), help=f"Write {PAGE} and {JSON} here.")
 @click.option("--pte", is_flag=True, help="Write the program of each backend there, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option(
     "--fail-under",
     metavar="SHARE",
     type=click.FloatRange(0, 1),
-    help="Exit with 1 if a backend takes less than this share of the multiply-accumulates (0 to 1).",
+    help="Exit with 1 if a backend takes less than this share of the multiply-accumulates (0 to 1), "
+    "or, where that is 1, leaves out an operator.",
 )
 @click.option(
     "-n",
@@ -104,7 +112,17 @@ def explain(
         click.echo(text)
     else:
         print_explanation(Console(width=WIDTH, emoji=False), explanation)
-    if fail_under is not None and any(one.share < fail_under for one in explanation.backends):
+    if fail_under is not None:
+        _demand(explanation, fail_under)
+
+
+def _demand(explanation: Explanation, share: float) -> None:
+    """End with 1, and say why, if a backend takes less than this share."""
+    short = {one.backend: one.short_of(share) for one in explanation.backends}
+    for backend, why in short.items():
+        if why:
+            click.echo(plain(f"assay: --fail-under: {backend}: {why}"), err=True)
+    if any(short.values()):
         raise SystemExit(BELOW)
 
 
@@ -115,12 +133,5 @@ def _name(backend: str) -> str:
 
 def _write(folder: Path, files: Mapping[str, bytes]) -> None:
     """The files, each whole or not at all."""
-    from npu_assay.conformance.common.errors import UsageError
-    from npu_assay.files import write_whole
-
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, data in files.items():
-            write_whole(folder / name, data)
-    except OSError as error:
-        raise UsageError(f"{folder}: cannot be written: {error.strerror or error}") from error
+    for name, data in files.items():
+        write_file(folder / name, data)

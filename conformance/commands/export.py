@@ -9,14 +9,14 @@ import click
 
 from npu_assay.conformance.commands.beforehand import tell_mistakes
 from npu_assay.conformance.commands.completion import operators
-from npu_assay.conformance.commands.shared import backend_argument, plain, table_option, usage_errors
+from npu_assay.conformance.commands.shared import Output, backend_argument, plain, table_option, usage_errors
 
 FORMATS = ("onnx", "pt2", "tflite", "pte")
 
 
 @click.command()
 @backend_argument
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("folder", metavar="DIR", type=Output(is_folder=True))
 @click.option(
     "--format",
     "format_",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from npu_assay.conformance.commands.shared import plain, usage_errors
+from npu_assay.conformance.commands.shared import Output, plain, usage_errors
 
 RIGHT, WRONG = 0, 1
 SHOWN = 20
@@ -30,7 +30,7 @@ SHOWN = 20
 @click.option(
     "--out",
     metavar="FILE",
-    type=click.Path(path_type=Path),
+    type=Output(),
     default="assay-judged.json",
     show_default=True,
     help="Write the judgments to this file.",

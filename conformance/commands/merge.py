@@ -8,7 +8,7 @@ import click
 
 from npu_assay.conformance.commands.completion import tables
 from npu_assay.conformance.commands.shards import default_folder
-from npu_assay.conformance.commands.shared import today, usage_errors
+from npu_assay.conformance.commands.shared import Output, today, usage_errors
 
 
 @click.command()
@@ -16,7 +16,7 @@ from npu_assay.conformance.commands.shared import today, usage_errors
 @click.option(
     "--out",
     metavar="DIR",
-    type=click.Path(path_type=Path),
+    type=Output(is_folder=True),
     help="Write the record to this folder; assay-BACKEND[-part] if left out.",
 )
 @click.option(

@@ -13,6 +13,7 @@ from npu_assay.conformance.commands.beforehand import tell_mistakes
 from npu_assay.conformance.commands.completion import every_operator
 from npu_assay.conformance.commands.shared import (
     MOST,
+    Output,
     Seconds,
     backend_argument,
     cores,
@@ -22,6 +23,7 @@ from npu_assay.conformance.commands.shared import (
     usage_errors,
     workers_option,
 )
+from npu_assay.conformance.common.escaped import counted
 
 if TYPE_CHECKING:
     from npu_assay.conformance.record.results import CaseResult
@@ -44,7 +46,7 @@ SHOWN = 20  # wrong programs
 @click.option(
     "--out",
     metavar="DIR",
-    type=click.Path(path_type=Path),
+    type=Output(is_folder=True),
     help="Write the record to this folder; assay-BACKEND-offers if left out.",
 )
 @click.option(
@@ -98,7 +100,8 @@ def lines(results: Iterable[CaseResult]) -> Iterator[str]:
         rows[result.row, result.precision].append(result)
     taken = {row: found for row, found in rows.items() if any(r.verdict == "accept" for r in found)}
     wrong = [result for found in rows.values() for result in found if result.failures]
-    yield f"{len(rows)} operators offered, by precision; {len(taken)} taken, {len(wrong)} programs wrong"
+    offered, bad_ones = counted(len(rows), "operator"), counted(len(wrong), "program")
+    yield f"{offered} offered, by precision; {len(taken)} taken, {bad_ones} wrong"
     for (name, precision), found in sorted(taken.items()):
         accepted = [result for result in found if result.verdict == "accept"]
         bad = sum(bool(result.failures) for result in accepted)

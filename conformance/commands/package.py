@@ -7,16 +7,14 @@ from pathlib import Path
 
 import click
 
-from npu_assay.conformance.commands.shared import plain, usage_errors
+from npu_assay.conformance.commands.shared import Output, plain, usage_errors
 
 PACKED, REFUSED = 0, 1
 
 
 @click.command()
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-@click.option(
-    "--out", metavar="FILE", type=click.Path(path_type=Path), help="Write this archive; DIR.zip here if left out."
-)
+@click.option("--out", metavar="FILE", type=Output(), help="Write this archive; DIR.zip here if left out.")
 def package(folder: Path, out: Path | None) -> None:
     """Make one archive of a results folder, for `assay verify` and `assay diff`.
 

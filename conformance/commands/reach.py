@@ -10,6 +10,7 @@ import click
 from npu_assay.conformance.commands.beforehand import tell_mistakes
 from npu_assay.conformance.commands.completion import operators
 from npu_assay.conformance.commands.shared import (
+    Output,
     backend_argument,
     cores,
     plain,
@@ -47,7 +48,7 @@ RIGHT, WRONG = 0, 1
 )
 @workers_option
 @table_option
-@click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="Write what every case met: JSON lines.")
+@click.option("--out", metavar="FILE", type=Output(), help="Write what every case met: JSON lines.")
 @timeout_option
 def reach(
     backend: str,

@@ -8,12 +8,13 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
 from npu_assay.conformance.commands.completion import backends, tables
 from npu_assay.conformance.common.escaped import plain as plain
+from npu_assay.files import check_place, write_whole
 
 UNUSABLE = 2
 LONGEST = 10.0**8  # seconds: three years
@@ -42,6 +43,32 @@ class Seconds(click.FloatRange):
         if math.isnan(seconds):
             self.fail(f"{value!r} is not a number of seconds.", param, ctx)
         return seconds
+
+
+class Output(click.Path):
+    """The place of a file that a command writes, or of a folder.
+
+    What cannot be written there is one error before the work begins; folders that are missing are made after it.
+    """
+
+    def __init__(self, is_folder: bool = False) -> None:
+        super().__init__()
+        self.is_folder = is_folder
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path."""
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        try:
+            check_place(path, self.is_folder)
+        except OSError as error:
+            unwritable(path, error)
+        return path
+
+
+def unwritable(path: Path, error: OSError) -> NoReturn:
+    """Say that a file or folder cannot be written, and why; exit code 2."""
+    click.echo(f"assay: {plain(str(path))}: cannot be written: {error.strerror or error}", err=True)
+    raise SystemExit(UNUSABLE) from None
 
 
 backend_argument = click.argument("backend", shell_complete=backends)
@@ -87,11 +114,8 @@ def usage_errors() -> Iterator[None]:
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all. Raises UsageError where it cannot be written."""
-    from npu_assay.conformance.common.errors import UsageError
-    from npu_assay.files import write_whole
-
+    """Write a file whole or not at all; where that is not possible, say so and end with 2."""
     try:
         write_whole(path, content)
     except OSError as error:
-        raise UsageError(f"{path}: cannot be written: {error.strerror or error}") from error
+        unwritable(path, error)

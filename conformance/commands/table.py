@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from npu_assay.conformance.commands.completion import tables
-from npu_assay.conformance.commands.shared import plain, usage_errors
+from npu_assay.conformance.commands.shared import Output, plain, usage_errors, write_file
 from npu_assay.conformance.commands.table_coverage import coverage
 from npu_assay.conformance.commands.told import Commands
 from npu_assay.conformance.common.escaped import counted
@@ -82,7 +82,7 @@ def diff_(a: str, b: str, as_json: bool, page: bool) -> None:
 
 @table.command()
 @click.argument("name", metavar="TABLE", shell_complete=tables)
-@click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="Write the page there.")
+@click.option("--out", metavar="FILE", type=Output(), help="Write the page there.")
 @click.option("--force", is_flag=True, help="Write over a file that is there.")
 def reference(name: str, out: Path | None, force: bool) -> None:
     """Print a TABLE as a page of Markdown: every row, its constraints in words, how many cases each has."""
@@ -110,7 +110,7 @@ def upgrade(files: tuple[Path, ...]) -> None:
 @click.option("--name", required=True, help="Call the table so, like my_npu.")
 @click.option("--version", "release", default="0.1", show_default=True, help="Give the table this version.")
 @click.option("--backend-id", metavar="ID", help="Use this name of the compiler; NAME followed by Backend if left out.")
-@click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="Write the table there.")
+@click.option("--out", metavar="FILE", type=Output(), help="Write the table there.")
 @click.option("--force", is_flag=True, help="Write over a file that is there.")
 def import_(file: Path, name: str, release: str, backend_id: str | None, out: Path | None, force: bool) -> None:
     """Make a table of a published one: FILE is CSV or Markdown, with a line of headings.
@@ -137,15 +137,11 @@ def import_(file: Path, name: str, release: str, backend_id: str | None, out: Pa
 
 def _written(text: str, out: Path | None, force: bool) -> None:
     from npu_assay.conformance.common.errors import UsageError
-    from npu_assay.files import write_whole
 
     if out is None:
         click.echo(text, nl=False)
         return
     if out.exists() and not force:
         raise UsageError(f"{out}: it exists already, expected a new file (--force writes over it)")
-    try:
-        write_whole(out, text.encode())
-    except OSError as error:
-        raise UsageError(f"{out}: cannot write it: {error.strerror}") from error
+    write_file(out, text.encode())
     click.echo(out)

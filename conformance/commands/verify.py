@@ -10,7 +10,7 @@ import click
 
 from npu_assay.conformance.commands.asked import ALL, Asked
 from npu_assay.conformance.commands.completion import backends, tables
-from npu_assay.conformance.commands.shared import MOST, Seconds, plain, usage_errors, workers_option
+from npu_assay.conformance.commands.shared import MOST, Output, Seconds, plain, usage_errors, workers_option
 from npu_assay.conformance.common.memory import many_records
 from npu_assay.conformance.record.levels import LEVELS, NUMBERS, reaches, unjudged
 
@@ -90,7 +90,7 @@ class Cases(click.IntRange):
 @click.option(
     "--memory", metavar="MIB", type=click.IntRange(1, MOST), help="Mebibytes per case; the certificate's if left out."
 )
-@click.option("--out", metavar="FILE", type=click.Path(path_type=Path), help="Write a record of the run, as JSON.")
+@click.option("--out", metavar="FILE", type=Output(), help="Write a record of the run, as JSON.")
 def verify(
     folder: Path,
     key: Path | None,

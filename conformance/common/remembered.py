@@ -46,7 +46,6 @@ class Remembered:
         if self._file is not None:
             text = json.dumps({"made": self._made, key: value})
             with suppress(OSError):  # then the next run computes it again
-                self._file.parent.mkdir(parents=True, exist_ok=True)
                 write_whole(self._file, text.encode())
 
 

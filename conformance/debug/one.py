@@ -77,9 +77,8 @@ def _one(table: Table, selection: Selection) -> Case:
         raise none_selected(str(selection) or "all cases", known)
     names = ", ".join(case.id for case in cases[:SHOWN])
     rest = ", ..." if len(cases) > SHOWN else ""
-    raise SelectionError(
-        f"{selection}: found {len(cases)} cases ({names}{rest}), expected one: give its whole id with -k"
-    )
+    asked = str(selection) or "all cases"
+    raise SelectionError(f"{asked}: found {len(cases)} cases ({names}{rest}), expected one: give its whole id with -k")
 
 
 def _asked(backend: Backend, table: Table, case: Case, level: str, tools: tuple[str, ...], watch: Watching) -> Debugged:

@@ -34,14 +34,32 @@ def explain(
     taken as it is. It runs on `inputs`, else on the samples, else on random numbers. `dynamic` leaves activations to be
     quantized at run time. Samples and inputs are tuples, dicts of inputs by name, or pairs of both. What a backend
     raises is in its part of the answer (`error`). Raises UsageError for a backend that cannot be loaded, and for inputs
-    that the program does not take.
+    that the program does not take; TypeError for a module that is not exported, and for backends or samples that are
+    not in a list.
     """
     from npu_assay.conformance.backend.loading import load_whole
     from npu_assay.conformance.explain.explaining import How, explained
     from npu_assay.conformance.explain.inputs import inputs_of
     from npu_assay.conformance.explain.models import model_of
 
+    _check_types(program, backends, samples, inputs)
     model = model_of(program, inputs or samples)
     given = None if samples is None else [inputs_of(program, each) for each in samples]
     loaded = [load_whole(each) if isinstance(each, str) else each for each in backends]
     return Explanation(model.name, tuple(explained(model, each, given, How(dynamic))[0] for each in loaded))
+
+
+def _check_types(program: object, backends: object, *given: object) -> None:
+    """Raise TypeError for what is easily given by mistake. given: samples and inputs, None if left out."""
+    from torch.export import ExportedProgram
+
+    if not isinstance(program, ExportedProgram):
+        raise TypeError(f"program: found a {type(program).__name__}, expected what torch.export.export returns")
+    if isinstance(backends, str) or not isinstance(backends, Sequence):
+        raise TypeError(f"backends: found a {type(backends).__name__}, expected a list of names and backends")
+    for each in backends:
+        if not isinstance(each, str) and not hasattr(each, "partitioner"):
+            raise TypeError(f"backends: found a {type(each).__name__}, expected a name or a Backend")
+    for each in given:
+        if each is not None and not isinstance(each, (list, tuple)):
+            raise TypeError(f"samples, inputs: found a {type(each).__name__}, expected a list of them")

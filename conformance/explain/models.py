@@ -147,7 +147,8 @@ def _arrays(path: Path, wanted: Sequence[str]) -> list[Tensor]:
     except (NpyError, TypeError) as error:
         raise UsageError(f"{path}: {error}") from error
     except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error
+        hint = "" if path.suffix else f"; expected an .npz file, or {RANDOM!r}"
+        raise UsageError(f"{path}: cannot be read: {error.strerror or error}{hint}") from error
     known = dict(zip(names, found, strict=True)) if len(names) == len(found) else {}
     return [known[name] for name in wanted] if set(known) == set(wanted) else found
 

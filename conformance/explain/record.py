@@ -198,6 +198,15 @@ class Explained:
             part, whole = len(self.taken), len(self.operators)
         return part / whole if whole else 0.0
 
+    def short_of(self, share: float) -> str:
+        """Why less is delegated than this share, in words; "" if it is not. A share of 1 is every operator."""
+        if share == 1 and len(self.taken) < len(self.operators):
+            return f"{len(self.taken)} of {len(self.operators)} operators are delegated, expected all"
+        if self.share >= share:
+            return ""
+        what = "multiply-accumulates" if self.macs[1] else "operators"
+        return f"{100 * self.share:.4g} % of the {what} are delegated, expected at least {100 * share:.4g} %"
+
 
 def nothing(backend: str, error: str, quantized: bool = False) -> Explained:
     """A backend of which nothing is known but why."""

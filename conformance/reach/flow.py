@@ -39,7 +39,7 @@ class Lowered:
 def setting(kind: str, settings: Mapping[str, Any], lacking: str) -> Any:
     """The quantizer's setting for a precision; None if that needs no quantizer. Raises NoWay if there is no setting."""
     if kind not in (*PLAIN, *settings):
-        raise NoWay(f"{lacking} for {kind}")
+        raise NoWay(f"{lacking} for {kind or 'int8'}")
     return settings.get(kind)
 
 

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
+from npu_assay.conformance.common.escaped import counted
 from npu_assay.conformance.reach.walk import DELEGATED, ERROR, LEFT, NO_WAY, PARTLY, WRONG, Met
 
 ENDS = {
@@ -26,6 +27,8 @@ def lines(found: Sequence[Met]) -> Iterator[str]:
         more = f" and {len(cases) - 1} more" if len(cases) > 1 else ""
         yield f"  {stage}: {said}"
         yield f"    {cases[0].case}{more}"
+    for why, count in Counter(met.said for met in found if met.end == NO_WAY).items():
+        yield f"  no documented way: {why}: {counted(count, 'case')}"
     counts = Counter(met.end for met in found)
     told = ", ".join(f"{counts[end]} {text}" for end, text in ENDS.items() if counts[end])
     yield f"{len(found)} case{'' if len(found) == 1 else 's'}: {told}"

@@ -21,6 +21,7 @@ from npu_assay.conformance.record.levels import NUMBERS
 from npu_assay.conformance.record.names import CERTIFICATE, FILES, FUZZ_JOURNAL, JOURNAL, PackageError
 from npu_assay.conformance.record.results import CaseResult, ResultError, from_line, to_line
 from npu_assay.conformance.verify.result import result_problem
+from npu_assay.files import make_folder
 
 Identity = Mapping[str, str]  # what must be the same for a run to be continued, in words of the command line
 
@@ -68,7 +69,7 @@ def journal(
     another run or a finished one.
     """
     with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         refuse_foreign(folder)
         file = _locked(folder)
     try:

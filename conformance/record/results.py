@@ -44,6 +44,7 @@ CHECKS = {
     "determinism": "the same input gives the same tags and bytes, the same bytes the same outputs, wherever they run",
     "empty": "every partition computes something",
     "tool": "a further compiler takes what was compiled (--with-vela)",
+    "delegates": "as many delegates as the partitioner's options ask for",
     "mutation": "inputs are left as they were",
     "outputs": "count, shape, dtype and grid of the outputs",
     "not_constant": "outputs are not constant where the golden is not",

@@ -66,8 +66,11 @@ def _crash(message: str) -> Symptom:
         return Symptom(
             f"{REFUSED}: {name}", "the message; what the partitioner tags and what it leaves out", traits=True
         )
-    what = f"An error, {name}, in the stage {stage!r}"
-    return Symptom(what, "the message, and the function that it names", traits=True)
+    look = _IN_JUDGE if stage == "judge" else "the message, and the function that it names"
+    return Symptom(f"An error, {name}, in the stage {stage!r}", look, traits=True)
+
+
+_IN_JUDGE = "the message; what judges is no part of the backend: the operator's golden, and the package that brings it"
 
 
 def _tag(result: CaseResult, absent: Sequence[str] | None = None) -> Symptom:
@@ -125,10 +128,15 @@ _STOPPED = {
     ),
 }
 
+GROUPED = "Another number of delegates than the options ask for"
 _OTHER = {
+    "not_run": Symptom("Compiled, but nothing here runs it", "the runtime, which may not be installed", traits=True),
     "state": Symptom("Settings of the process changed", "what it sets and does not set back", traits=True),
     "leak": Symptom("Processes or threads left running", "what it starts and does not end", traits=True),
     "noise": Symptom("Something printed", "what it writes to stdout or stderr; logging is allowed", traits=True),
+    "delegates": Symptom(
+        GROUPED, "how the partitioner groups operators, and which of its options it reads", traits=True
+    ),
     "outputs": Symptom(
         "Outputs of another count, shape, type or grid",
         "sizes, strides, padding and axes in the compiler; the quantization of its outputs",

@@ -11,6 +11,7 @@ MOST = 3  # traits shown
 SHARE = 0.7  # of the failing cases, at least, must have a trait that is shown
 AHEAD = 0.3  # by which that share must exceed the share among the other cases, at least
 FEW = 10  # passing cases, with less of which nothing can be told
+JOINING = frozenset({"and", "the", "with"})  # words of ids that say nothing of a case
 SHORT = 3  # letters that a word of a case's id must have to count
 
 
@@ -59,7 +60,7 @@ def traits(case: Case) -> Iterator[str]:
     for value in case.graph.values:
         yield from _value_traits(value)
     for word in case.id.rpartition("/")[2].split("_"):
-        if len(word) >= SHORT and word.isalpha():
+        if len(word) >= SHORT and word.isalpha() and word not in JOINING:
             yield f"have {word!r} in their name"
 
 

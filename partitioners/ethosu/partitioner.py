@@ -140,7 +140,6 @@ class EthosUPartitioner(Partitioner):
         title, table = f"Nodes rejected for {self.compile_spec.tosa_spec}:", self.report()
         logger.info("%s\n%s\n(Placeholders and outputs are not listed.)", title, table)
         if folder:
-            Path(folder).mkdir(parents=True, exist_ok=True)
             write_whole(Path(folder, REPORT_FILE), f"{title}\n{table}\n".encode())
 
 

@@ -30,7 +30,11 @@ def _of_home(own: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tu
     if own.function is None:
         return itself(own, args, kwargs)
     found = own.function(*args, **kwargs)
-    return found if isinstance(found, tuple) else (found,)
+    results = found if isinstance(found, tuple) else (found,)
+    for result in results:
+        if not isinstance(result, Bounded):
+            raise GoldenError(f"golden of {own.name}: found a {type(result).__name__}, expected a Bounded")
+    return results
 
 
 def result_kind(op: str) -> str:

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
-from random_graphs import LARGEST, Draw, Node, Shape, returned
+from random_draw import LARGEST, Draw, Node, Shape
+from random_graphs import returned
 from torch.export import ExportedProgram
 
 from npu_assay.conformance.cases.make import quant, spread, weight_quant
