@@ -1,4 +1,7 @@
-"""Every finding's script shows its fault, without help: none marks nodes as a vendor's quantizer would."""
+"""Every finding's script shows its fault, without help: none marks nodes as a vendor's quantizer would.
+
+Of ExecuTorch 1.5.1 and 1.3.1 each environment has one, and runs the scripts of the findings in it.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,29 @@ import re
 import signal
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+
+pytest.importorskip("executorch", reason="the scripts need it")
+
 from crosscheck.executorch import half_arithmetic
+
+from npu_assay.conformance.findings import findings
 
 REPORTS = Path(__file__).parents[3] / "docs" / "reports"
 PAGES = sorted((REPORTS / "findings").glob("*.md"))
+TOLD = {finding.page: finding for finding in findings().values()}
+HERE = [
+    page
+    for page in PAGES
+    if any(
+        TOLD[f"findings/{page.stem}"].shown_by(spec, version("executorch"))
+        for spec in TOLD[f"findings/{page.stem}"].releases
+    )
+]
+"""Those of findings in the release that is installed."""
 FORGED = "_arm_annotation_info"
 
 
@@ -32,7 +51,7 @@ RIGHT = set() if half_arithmetic.NATIVE else {"half-ends-early"}
 
 
 @pytest.mark.sampled(3)
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", HERE, ids=lambda page: page.stem)
 def test_the_fault_shows(page: Path, tmp_path: Path) -> None:
     (tmp_path / "finding.py").write_text(script(page), encoding="utf-8")
     for _ in range(DYING.get(page.stem, 1)):
@@ -48,6 +67,10 @@ def test_the_fault_shows(page: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_no_script_forges_an_annotation(page: Path) -> None:
     assert FORGED not in script(page)
+
+
+def test_scripts_of_this_release_are_run() -> None:
+    assert HERE
 
 
 def test_every_finding_is_listed_once() -> None:
