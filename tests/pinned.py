@@ -22,13 +22,19 @@ INSTEAD = re.compile(r"pip --isolated install --no-deps (\S+)==(\S+)$", re.MULTI
 class Environment:
     """One environment. tests: the paths that pytest is given. pins: version by package, of what constraints pin.
 
-    installed: the packages that it asks for by name; what these need is pinned, too, and not among them.
+    installed: the packages that it asks for by name; what these need is pinned, too, and not among them. instead: those
+    of another release than the constraints have.
     """
 
     name: str
     tests: tuple[str, ...]
     pins: Mapping[str, str]
     installed: frozenset[str]
+    instead: frozenset[str] = frozenset()
+
+    def is_about(self, package: str, version: str) -> bool:
+        """Whether it installs the package; if it is there for another release of it, whether for this one."""
+        return package in self.installed and (package not in self.instead or self.pins[package] == version)
 
     def runs(self, module: str) -> bool:
         """Whether a test module, by its path from the root, is among its tests."""
@@ -54,10 +60,11 @@ def _environment(name: str, section: SectionProxy, base: SectionProxy, root: Pat
     for file, packages in BEYOND.findall(before):
         pins |= {package: version for package, version in _pins(root / file).items() if package in packages.split()}
         installed |= set(packages.split())
-    pins |= dict(INSTEAD.findall(before))
+    instead = dict(INSTEAD.findall(before))
+    pins |= instead
     commands = [line.split() for line in section.get("commands", "").splitlines() if line.startswith("pytest ")]
     tests = tuple(word for words in commands for word in words if word.startswith("tests/") and "--ignore" not in words)
-    return Environment(name, tests, pins, frozenset(installed))
+    return Environment(name, tests, pins, frozenset(installed), frozenset(instead))
 
 
 def _pins(file: Path) -> dict[str, str]:

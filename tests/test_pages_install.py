@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 from page_scripts import REPORTS, installs, needed, scripts, text
+from pinned import INSTEAD, PIN, ROOT
 
 from npu_assay.conformance.findings import findings
 
 PAGES = sorted({f"{finding.page}.md" for finding in findings().values()})
-CONSTRAINTS = Path(__file__).parents[1]
 
 
 def pinned() -> dict[str, set[str]]:
     """The versions that the cross-checks install, by distribution."""
     found: dict[str, set[str]] = {}
-    for name in ("constraints.txt", "constraints_tosa.txt"):
-        for line in (CONSTRAINTS / name).read_text(encoding="utf-8").splitlines():
-            if not line.startswith("#") and line.strip():
-                distribution, _, version = line.partition("==")
-                found.setdefault(distribution, set()).add(version)
+    texts = [
+        (ROOT / name).read_text(encoding="utf-8") for name in ("constraints.txt", "constraints_tosa.txt", "tox.ini")
+    ]
+    for name, version in [pin for each in texts for pattern in (PIN, INSTEAD) for pin in pattern.findall(each)]:
+        found.setdefault(name, set()).add(version)
     return found
 
 

@@ -99,9 +99,9 @@ def reach(
 def _failed(run: Path, backend: str, table: str, each: int | None) -> Collection[str]:
     """The cases that failed in a run: a folder or archive of it, or its results alone, compressed with xz."""
     from npu_assay.conformance.compare.drift_run import read_drift
-    from npu_assay.conformance.findings.triage import causes, read, spread, triage
+    from npu_assay.conformance.findings.triage import causes_of, read, spread, triage
 
     found = read(run, backend, table) if run.suffix == ".xz" else read_drift(run)
     if each is None:
         return {entry.result.case for entry in found.found}
-    return {case for _, cases in triage(found, causes(backend)) for case in spread(cases, each)}
+    return {case for _, cases in triage(found, causes_of(found)) for case in spread(cases, each)}

@@ -42,6 +42,10 @@ class Finding:
     without: str = ""
     processor: str = ""
 
+    def shown_by(self, backend: str, version: str) -> bool:
+        """Whether this release of the backend's project shows it: `1.5.1` of "ExecuTorch 1.3.1 and 1.5.1"."""
+        return version in self.releases.get(backend, "").split()
+
     @property
     def head(self) -> str:
         """The table at the top of the finding's page, in Markdown."""

@@ -99,13 +99,24 @@ def _of(shown: Sequence[bool], cases: int) -> str:
     return str(sum(shown) or "") if len(shown) == cases else f"{sum(shown)} of {len(shown)} asked"
 
 
-def causes(backend: str) -> tuple[Cause, ...]:
-    """The causes of a backend, in the order in which they are tried. Raises TriageError for an unknown backend."""
+def causes(backend: str, table: str) -> tuple[Cause, ...]:
+    """The causes of a backend, in the order in which they are tried. Raises TriageError if no file has them.
+
+    table: NAME@VERSION. Releases of a backend that are asked for different tables have different causes: a file that
+    names `tables` has those of these tables alone.
+    """
     for file in sorted(CAUSES.glob("*.toml")):
         data = tomllib.loads(file.read_text(encoding="utf-8"))
-        if backend in data["backends"]:
+        if backend in data["backends"] and table in data.get("tables", [table]):
             return tuple(Cause(**entry) for entry in data["cause"])
-    raise TriageError(f"{backend}: found no causes of its cases, expected a file of {CAUSES.name} that names it")
+    raise TriageError(
+        f"{backend}: found no causes of its cases in {table}, expected a file of {CAUSES.name} that names both"
+    )
+
+
+def causes_of(found: Drift) -> tuple[Cause, ...]:
+    """The causes of the backend and table of a run."""
+    return causes(found.backend, f"{found.table.name}@{found.table.version}")
 
 
 Sorted = Sequence[tuple[Cause, list[str]]]
@@ -177,7 +188,7 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     try:
         found = read(Path(arguments[0]), arguments[1], arguments[2])
-        sorted_out = triage(found, causes(arguments[1]))
+        sorted_out = triage(found, causes_of(found))
         met = from_modules(Path(arguments[3])) if len(arguments) == 4 else None
         if met is not None:
             check_asked(sorted_out, met)

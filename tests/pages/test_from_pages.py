@@ -1,6 +1,6 @@
 """Each finding from its page alone: an environment of what the page installs, and nothing else, shows the fault.
 
-`tox -e pages` runs this; it makes an environment of up to a gigabyte for each such line, seven by now.
+`tox -e pages` runs this; it makes an environment of up to a gigabyte for each such line, eight by now.
 """
 
 from __future__ import annotations
