@@ -274,7 +274,6 @@ def _bordered(operation: Operation, tensor: str, axis: int, mode: str, amounts: 
         front, back = range(before, 0, -1), range(size - 2, size - 2 - behind, -1)
         spans = [*((index, 1) for index in front), (0, size), *((index, 1) for index in back)]
     else:
-        operation.require(mode == "replicate", "mode", mode, "constant, reflect, replicate or circular")
         spans = [*[(0, 1)] * before, (0, size), *[(size - 1, 1)] * behind]
     parts = [operation.slice(tensor, axis, start, count) for start, count in spans if count]
     return operation.model.concat(parts, axis, f"{operation.node.name}_padded")
