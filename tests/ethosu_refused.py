@@ -190,7 +190,8 @@ PROGRAMS: dict[str, Graph | Operation | Damaged] = {
     ),
     "dilation": convolution("", (1, 4, 5, 6), (2, 3), 4, dilation=(2, 2), transposed=True),
     "scales of the weights of groups": replace(
-        TRANSPOSED, more=(replace(TRANSPOSED.more[0], quant=replace(PLAIN, scale=(0.1, 0.2), axis=1)), TRANSPOSED.more[1])
+        TRANSPOSED,
+        more=(replace(TRANSPOSED.more[0], quant=replace(PLAIN, scale=(0.1, 0.2), axis=1)), TRANSPOSED.more[1]),
     ),
     "size of the bias": replace(CONV, more=(CONV.more[0], constant("b", (1,), Quant(0.1, 0, -9, 9, None, "int32")))),
     "bias": replace(CONV, more=(CONV.more[0], activation("b", (4,), Q))),
@@ -308,11 +309,15 @@ SAYS = {
     "storage_offset": "storage_offset: found 1, expected 0",
     "stride": "stride: found [6, 1], expected (3, 1)",
     "rank of the input": "rank of the input: found 0, expected 1 or more",
-    "scales of operands and result": "scales of operands and result: found rescale ratio: found 1e+18, expected less than 2**29 for TOSA RESCALE, expected a ratio that RESCALE has",
+    "scales of operands and result": "scales of operands and result: found rescale ratio: "
+    "found 1e+18, expected less than 2**29 for TOSA RESCALE, "
+    "expected a ratio that RESCALE has",
     "operand": "operand: found quantized numbers, expected booleans or integers",
     "exact shrinking": "scale factor: found 0.0625, expected none below 1 on this device",
-    "large stride of windows apart": "stride above 3: found kernel (5, 4), padding (0, 0), expected kernel (4, 4), no padding",
-    "large stride with padding": "stride above 3: found kernel (5, 5), padding (1, 1), expected kernel (5, 5), no padding",
+    "large stride of windows apart": "stride above 3: found kernel (5, 4), padding (0, 0), "
+    "expected kernel (4, 4), no padding",
+    "large stride with padding": "stride above 3: found kernel (5, 5), padding (1, 1), "
+    "expected kernel (5, 5), no padding",
     "a number that several codes equal": "number to compare with: found 0.0, expected one that a single code can equal",
     "number beside an integer": "operand: found z (INT32), expected a tensor quantized in 8 or 16 bits",
     "wide result of an 8-bit table": "result's type: found torch.int16, expected int8, as the operand's",

@@ -258,7 +258,7 @@ def linear(operation: Operation) -> Value:
 
 def matmul(operation: Operation) -> Value:
     """aten.bmm, aten.mm -> MATMUL of two tensors of codes."""
-    values = [operation.operand(source) for source in operation.node.args[:2]]
+    values = [operation.operand(source) for source in operation.node.args]
     a, b = (operation.quant_of(value) for value in values)
     operation.require(a.dtype == b.dtype, "types of the operands", (a.dtype, b.dtype), "one type")
     left, right = (viewed(value, (1,) * (3 - value.rank) + value.shape) for value in values)

@@ -30,7 +30,7 @@ _COMPARISONS = {
 
 def compare(operation: Operation) -> Value:
     """aten.eq, ne, gt, ge, lt, le of two tensors, brought to the smaller scale when they are quantized."""
-    values = [operation.operand(source) for source in operation.node.args[:2]]
+    values = [operation.operand(source) for source in operation.node.args]
     kind = _kind(operation)
     code, swapped = _COMPARISONS[kind]
     if is_plain(values):

@@ -127,7 +127,7 @@ def select(operation: Operation) -> Value:
 
 def getitem(operation: Operation) -> Value:
     """One of several results -> SLICE of a tensor that is split; of a pool, the values."""
-    source, index = operation.node.args[:2]
+    source, index = operation.node.args
     assert isinstance(source, fx.Node) and isinstance(index, int)
     if target_name(source.target) not in SPLITS:
         operation.require(index == 0, "result of several", index, "0")
