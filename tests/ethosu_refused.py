@@ -52,10 +52,11 @@ class Damaged:
 
 def node(program: ExportedProgram, part: str) -> fx.Node:
     """The first node whose name has that part."""
-    return next(each for each in program.graph.nodes if part in each.name)
+    found: fx.Node = next(each for each in program.graph.nodes if part in each.name)
+    return found
 
 
-def argument(part: str, position: int, value: object) -> Callable[[ExportedProgram], None]:
+def argument(part: str, position: int, value: Any) -> Callable[[ExportedProgram], None]:
     """Give a node another argument; for text, the node of that name."""
 
     def change(program: ExportedProgram) -> None:

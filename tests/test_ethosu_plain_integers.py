@@ -57,7 +57,9 @@ def programs(dtype: torch.dtype) -> list[tuple[str, Builder, fx.Node]]:
                 made = builder.call(name, *arguments, **({"dtype": torch.int32} if name in TYPED else {}))
             except (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError):
                 continue  # torch has no such application
-            pairs = zip(edge_op(name).schema.arguments, made.args, strict=False)
+            schema = edge_op(name).schema
+            assert schema is not None
+            pairs = zip(schema.arguments, made.args, strict=False)
             if all(fits(str(argument.type), given) for argument, given in pairs):
                 found.append((name, builder, made))
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -47,7 +48,7 @@ def below(bias: int, limit: int) -> Program:
     b = Building()
     zero, image = b.constant([0], "INT8"), b.input(np.zeros((1, 1, 1, 1)), "INT8")
     weights, offset = b.constant(np.ones((1, 1, 1, 1)), "INT8"), b.constant([bias], "INT32")
-    window = {"pad": (0, 0, 0, 0), "stride": (1, 1), "dilation": (1, 1)}
+    window: dict[str, Any] = {"pad": (0, 0, 0, 0), "stride": (1, 1), "dilation": (1, 1)}
     acc = b.apply("CONV2D", image, weights, offset, zero, zero, acc_type="INT32", **window)
     smaller = b.apply("MINIMUM", acc, b.constant([[[[limit]]]], "INT32"), nan_mode="PROPAGATE")
     return b.program(b.apply("ADD", smaller, smaller))
