@@ -270,6 +270,7 @@ def test_shapes_of_results_follow_from_the_inputs(stated: tuple[int, ...]) -> No
         (lambda r: _tensor(r, 1).update(dims=(2**32 - 1, 2**32 - 1)), "size of the constant is 15"),
         (lambda r: _tensor(r, 0).update(dims=(2**32 - 1, 2**32 - 1)), "shape is .4294967295, 4294967295."),
         (lambda r: _tensor(r, 0).update(dims=(1,) * 7, num_dims=7), "num_dims is 7"),
+        (lambda r: _tensor(r, 0).update(dims=(), num_dims=0), "num_dims is 0"),
         (lambda r: _tensor(r, 0).update(flags=2), "flags is 0x2, expected 0x1"),
         (lambda r: _tensor(r, 0).update(id_out=1), "id is 1, expected 0"),
         (lambda r: _tensor(r, 0).update(external_id=1), "flags is|arguments by value|flags"),

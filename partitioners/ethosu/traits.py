@@ -15,6 +15,7 @@ class Traits:
     is_constant: it returns numbers that the program states.
     is_weighted: its second and third operand are weights and bias; an activation may become part of it.
     limits: it only limits numbers, see `common.rules.bounds`; is_activation: it may become part of another.
+    needs_codes: it computes with the scale of its operand, which integers that stand for themselves do not have.
     is_unsigned: its result is never negative; keeps_sign: nor is it where the operands are not.
     """
 
@@ -25,6 +26,7 @@ class Traits:
     is_weighted: bool = False
     limits: bool = False
     is_activation: bool = False
+    needs_codes: bool = False
     is_unsigned: bool = False
     keeps_sign: bool = False
 

@@ -128,6 +128,11 @@ def checked_qparams(node: fx.Node) -> QParams:
     found = qparams(node)
     require(found is not None, node, "quantization", "parameters that are not constant", "numbers")
     assert found is not None
+    return checked(found, node)
+
+
+def checked(found: QParams, node: fx.Node) -> QParams:
+    """The parameters. Raises the node's CompileError unless the device has them."""
     require(found.dtype in CODES, node, "quantized type", found.dtype, "int8, int16 or int32")
     low, high = LIMITS[CODES[found.dtype]]
     require(0 < found.scale < float("inf"), node, "scale", found.scale, "a positive number")

@@ -124,7 +124,6 @@ def convolution(operation: Operation) -> Value:
     bound = operation.arguments
     x, weight = operation.operand(bound["input"]), operation.operand(bound["weight"])
     quant = operation.quant_of(x)
-    operation.require(3 <= x.rank <= 5, "rank of the input", x.rank, "3 to 5")
     if bound["transposed"]:
         return _transposed(operation, x, weight, quant)
     found = weights_of(operation, weight, 0)
@@ -247,7 +246,7 @@ def linear(operation: Operation) -> Value:
     bound = operation.arguments
     x, found = operation.operand(bound["input"]), weights_of(operation, operation.operand(bound["weight"]), 0)
     quant = operation.quant_of(x)
-    operation.require(x.rank > 0 and found.value.rank == 2, "ranks", (x.rank, found.value.rank), "1 or more, and 2")
+    operation.require(found.value.rank == 2, "rank of the weight", found.value.rank, 2)
     bias = bias_codes(operation, bound["bias"], [quant.scale * s for s in found.scales], found.outputs)
     rows, inputs = int(np.prod(x.shape[:-1])), x.shape[-1]
     tensor = operation.tensor(viewed(x, (rows, inputs, 1, 1)), NHWC)
@@ -259,7 +258,7 @@ def linear(operation: Operation) -> Value:
 
 def matmul(operation: Operation) -> Value:
     """aten.bmm, aten.mm -> MATMUL of two tensors of codes."""
-    values = [operation.operand(source) for source in operation.node.args[:2]]
+    values = [operation.operand(source) for source in operation.node.args]
     a, b = (operation.quant_of(value) for value in values)
     operation.require(a.dtype == b.dtype, "types of the operands", (a.dtype, b.dtype), "one type")
     left, right = (viewed(value, (1,) * (3 - value.rank) + value.shape) for value in values)

@@ -49,7 +49,7 @@ def sum_of(code: str) -> Lower:
     """aten.add, aten.sub: both operands in steps of twice the larger scale / 2**20 (2**12 for int16 codes)."""
 
     def lower(operation: Operation) -> Value:
-        values = [operation.operand(source) for source in operation.node.args[:2]]
+        values = [operation.operand(source) for source in operation.node.args]
         alpha = operation.arguments["alpha"]
         operation.require(alpha == 1, "alpha", alpha, 1)
         if is_plain(values):
@@ -66,7 +66,7 @@ def sum_of(code: str) -> Lower:
 
 def mul(operation: Operation) -> Value:
     """aten.mul: the product of the codes without their zero points."""
-    values = [operation.operand(source) for source in operation.node.args[:2]]
+    values = [operation.operand(source) for source in operation.node.args]
     if is_plain(values):
         return plain(operation, "MUL", values)
     a, b = (operation.quant_of(value) for value in values)
@@ -82,7 +82,7 @@ def extremum(code: str) -> Lower:
     """aten.maximum, aten.minimum: both operands in steps of the smaller scale."""
 
     def lower(operation: Operation) -> Value:
-        values = [operation.operand(source) for source in operation.node.args[:2]]
+        values = [operation.operand(source) for source in operation.node.args]
         if is_plain(values):
             return plain(operation, code, values, nan_mode="PROPAGATE")
         return _extrema(operation, values, [code])

@@ -30,7 +30,7 @@ _COMPARISONS = {
 
 def compare(operation: Operation) -> Value:
     """aten.eq, ne, gt, ge, lt, le of two tensors, brought to the smaller scale when they are quantized."""
-    values = [operation.operand(source) for source in operation.node.args[:2]]
+    values = [operation.operand(source) for source in operation.node.args]
     kind = _kind(operation)
     code, swapped = _COMPARISONS[kind]
     if is_plain(values):
@@ -152,7 +152,6 @@ def shift_right(operation: Operation) -> Value:
     numbers so small that this would overflow are first replaced by one that gives the same result.
     """
     values = _all_operands(operation)
-    operation.require(is_plain(values), "operands", "quantized numbers", "integers")
     layout, tensors = operation.together(values)
     x, amount = (operation.integers(tensor, "INT32") for tensor in tensors)
     if operation.ctx.is_u55:

@@ -127,7 +127,7 @@ def select(operation: Operation) -> Value:
 
 def getitem(operation: Operation) -> Value:
     """One of several results -> SLICE of a tensor that is split; of a pool, the values."""
-    source, index = operation.node.args[:2]
+    source, index = operation.node.args
     assert isinstance(source, fx.Node) and isinstance(index, int)
     if target_name(source.target) not in SPLITS:
         operation.require(index == 0, "result of several", index, "0")
@@ -274,7 +274,6 @@ def _bordered(operation: Operation, tensor: str, axis: int, mode: str, amounts: 
         front, back = range(before, 0, -1), range(size - 2, size - 2 - behind, -1)
         spans = [*((index, 1) for index in front), (0, size), *((index, 1) for index in back)]
     else:
-        operation.require(mode == "replicate", "mode", mode, "constant, reflect, replicate or circular")
         spans = [*[(0, 1)] * before, (0, size), *[(size - 1, 1)] * behind]
     parts = [operation.slice(tensor, axis, start, count) for start, count in spans if count]
     return operation.model.concat(parts, axis, f"{operation.node.name}_padded")

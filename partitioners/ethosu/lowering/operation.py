@@ -12,7 +12,7 @@ import torch
 from torch import fx
 
 from npu_assay.partitioners.common.lowering import static_shape
-from npu_assay.partitioners.ethosu.lowering.context import CODES, Context
+from npu_assay.partitioners.ethosu.lowering.context import CODES, Context, checked
 from npu_assay.partitioners.ethosu.lowering.model import ModelBuilder
 from npu_assay.partitioners.ethosu.lowering.scaling import code_of
 from npu_assay.partitioners.ethosu.lowering.values import DTYPES, PerChannel, Value, viewed
@@ -56,12 +56,12 @@ class Operation:
         assert dtype is not None
         return DTYPES[dtype]
 
-    @property
+    @cached_property
     def y(self) -> QParams:
-        """The quantization of the result. Raises CompileError when it has none."""
+        """The quantization of the result. Raises CompileError when it has none, or one that the device has not."""
         if self.quant is None:
             raise refusal(self.node, "result", "numbers without a quantize after them", "a quantized result")
-        return self.quant
+        return checked(self.quant, self.node)
 
     def require(self, holds: bool, what: str, found: object, expected: object) -> None:
         """Raise the node's CompileError unless the condition holds."""

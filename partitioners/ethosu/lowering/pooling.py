@@ -38,7 +38,7 @@ def avg_pool2d(operation: Operation) -> Value:
     quant, tensor = operation.quant_of(image), operation.tensor(image, NHWC)
     if bound["divisor_override"] is not None:
         return _summed(operation, image, (kernel, stride, padding), int(bound["divisor_override"]))
-    if bound["count_include_pad"] and any(padding):
+    if bound["count_include_pad"]:
         amounts = [(0, 0), (padding[0], padding[0]), (padding[1], padding[1]), (0, 0)]
         tensor, padding = (
             operation.model.pad(tensor, amounts, quant.zero_point, f"{operation.node.name}_padded"),

@@ -28,6 +28,7 @@ _MATRICES = Row(
     scalings=matrices,
     lower=lowering.matmul,
     annotation=Annotation.ARITHMETIC,
+    needs_codes=True,
 )
 ROWS: Mapping[str, Row] = {
     "aten.convolution.default": Row(
@@ -55,6 +56,7 @@ ROWS: Mapping[str, Row] = {
         scalings=weighted,
         lower=lowering.convolution,
         is_weighted=True,
+        needs_codes=True,
     ),
     **rows("conv1d conv2d conv3d conv_transpose2d.input", Row(annotation=Annotation.PRODUCT)),
     **rows(
@@ -67,6 +69,7 @@ ROWS: Mapping[str, Row] = {
         lower=lowering.linear,
         annotation=Annotation.PRODUCT,
         is_weighted=True,
+        needs_codes=True,
         kept=Kept.QUANTIZED,
     ),
     "aten.bmm.default": _MATRICES,

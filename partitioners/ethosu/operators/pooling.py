@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from npu_assay.partitioners.common.rules import rank_is
 from npu_assay.partitioners.ethosu.lowering import pooling as lowering
@@ -28,12 +29,19 @@ _MAX_POOL = (
     limits.stride_or_window,
     limits.pooled_dtype,
 )
+
+
+def _on_codes(*given: Any, **options: Any) -> Row:
+    """A row of what averages codes."""
+    return replace(picking(*given, **options), needs_codes=True)
+
+
 ROWS: Mapping[str, Row] = {
     "aten.max_pool2d.default": replace(picking(lowering.max_pool2d, *_MAX_POOL, annotation=POOL), keeps_sign=True),
     "aten.max_pool2d_with_indices.default": replace(
         picking(lowering.max_pool2d, *_MAX_POOL, limits.indices_unused, annotation=None), keeps_sign=True
     ),
-    "aten.avg_pool2d.default": picking(
+    "aten.avg_pool2d.default": _on_codes(
         lowering.avg_pool2d,
         _IMAGE,
         limits.padded_kernel,
@@ -48,7 +56,7 @@ ROWS: Mapping[str, Row] = {
         annotation=POOL,
         rewrite=images.avg_pool2d,
     ),
-    "aten._adaptive_avg_pool2d.default": picking(
+    "aten._adaptive_avg_pool2d.default": _on_codes(
         lowering.adaptive_avg_pool2d,
         _IMAGE,
         limits.adaptive_side,
@@ -65,8 +73,11 @@ ROWS: Mapping[str, Row] = {
             resized.nearest, resizing.resize, resizing.single_image, resizing.doubled, annotation=POOL, kept=Kept.NEVER
         ),
         kept_on_u55=False,
+        needs_codes=True,
     ),
     "aten.upsample_bilinear2d.vec": replace(
-        picking(resized.bilinear, resizing.resize, annotation=POOL, on_u55=False, kept=Kept.NEVER), kept_on_u55=False
+        picking(resized.bilinear, resizing.resize, annotation=POOL, on_u55=False, kept=Kept.NEVER),
+        kept_on_u55=False,
+        needs_codes=True,
     ),
 }

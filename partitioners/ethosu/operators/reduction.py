@@ -49,6 +49,7 @@ ROWS: Mapping[str, Row] = {
         rules=(limits.summed_size, limits.output_dtype),
         scalings=total,
         lower=lowering.cumsum,
+        needs_codes=True,
         annotation=FREE,
         keeps_sign=True,
     ),

@@ -290,8 +290,10 @@ def is_fused(node: fx.Node, context: Context) -> bool:
     if not alone or not context.traits(node).is_activation:
         return False
     params, (low, high) = qparams(user), bounds(node)
-    if params is None or low != 0 or math.isinf(high):
-        return params is not None and low == 0
+    if params is None or low != 0:
+        return False
+    if math.isinf(high):
+        return True
     largest = torch.tensor(high, dtype=torch.float32)
     code = torch.clamp(torch.round(largest / params.scale) + params.zero_point, params.qmin, params.qmax)
     return bool(code == params.qmax)
@@ -299,15 +301,17 @@ def is_fused(node: fx.Node, context: Context) -> bool:
 
 @rule("quantized_inputs")
 def quantized_inputs(node: fx.Node, context: Context) -> str | None:
-    """every input must come from a dequantize node or hold integers"""
+    """every input must come from a dequantize node or, where it needs no scale, hold integers"""
     # Of an activation that becomes part of a product, the product counts; of a selected result, its operator.
     source = operand(node)
     if is_named(node, GETITEM):
         return None
     if is_fused(node, context) and source is not None and is_fusing(source, context):
         return None
+    plain = not context.traits(node).needs_codes
     for source in node.all_input_nodes:
-        if not (is_dequantize(source) or is_integer(dtype_of(source)) or passes_codes(source, node, context)):
+        is_plain = plain and is_integer(dtype_of(source))
+        if not (is_dequantize(source) or is_plain or passes_codes(source, node, context)):
             return f"{source.name} is {type_text(dtype_of(source))}"
     return None
 

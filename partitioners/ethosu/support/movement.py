@@ -36,21 +36,25 @@ def positive_step(node: fx.Node, context: Context) -> str | None:
     return None if found > 0 else f"step {found}"
 
 
+def _unfolded(node: fx.Node) -> tuple[int, int, int]:
+    """Size and step of windows, and the length of their dimension; a scalar has none."""
+    size, step, sizes = argument(node, 2, "size"), argument(node, 3, "step"), shape(operand(node))
+    return size, step, sizes[non_negative(argument(node, 1, "dimension"), len(sizes))] if sizes else 0
+
+
 @rule("window_within")
 def window_within(node: fx.Node, context: Context) -> str | None:
     """size and step must be positive and the size within the dimension"""
-    size, step, sizes = argument(node, 2, "size"), argument(node, 3, "step"), shape(operand(node))
-    length = sizes[non_negative(argument(node, 1, "dimension"), len(sizes))] if sizes else 0
-    return None if size > 0 and step > 0 and length >= size else f"size {size}, step {step} of {length}"
+    size, step, length = _unfolded(node)
+    return None if 0 < size <= length else f"size {size}, step {step} of {length}"
 
 
 @on_u55
 @rule("windows", MAX_WINDOWS)
 def few_windows(node: fx.Node, context: Context) -> str | None:
     """there must be at most {value} windows"""
-    size, step, sizes = argument(node, 2, "size"), argument(node, 3, "step"), shape(operand(node))
-    length = sizes[non_negative(argument(node, 1, "dimension"), len(sizes))] if sizes else 0
-    count = (length - size) // step + 1 if step > 0 else 0
+    size, step, length = _unfolded(node)
+    count = (length - size) // step + 1
     return None if count <= MAX_WINDOWS else f"{count} windows"
 
 

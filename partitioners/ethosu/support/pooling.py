@@ -55,14 +55,14 @@ def indices_unused(node: fx.Node, context: Context) -> str | None:
 def kernel_height(node: fx.Node, context: Context) -> str | None:
     """the kernel height must be at most {value}"""
     # 1.5.1 looks at the width.
-    return None if 1 <= pool_kernel(node)[0] <= MAX_KERNEL_HEIGHT else window_text(node)
+    return None if pool_kernel(node)[0] <= MAX_KERNEL_HEIGHT else window_text(node)
 
 
 @on_u55
 @rule("kernel_area", MAX_SIZE)
 def kernel_area(node: fx.Node, context: Context) -> str | None:
     """kernel height * width must be at most {value}"""
-    return None if 1 <= pool_kernel(node)[0] * pool_kernel(node)[1] <= MAX_SIZE else window_text(node)
+    return None if pool_kernel(node)[0] * pool_kernel(node)[1] <= MAX_SIZE else window_text(node)
 
 
 @rule("window_side", MAX_SIDE)
@@ -76,7 +76,7 @@ def window_side(node: fx.Node, context: Context) -> str | None:
 @rule("stride")
 def stride(node: fx.Node, context: Context) -> str | None:
     """the stride must be 1 to 3"""
-    return None if all(1 <= step <= MAX_STRIDE for step in pool_stride(node)) else window_text(node)
+    return None if max(pool_stride(node)) <= MAX_STRIDE else window_text(node)
 
 
 @on_u55
@@ -84,7 +84,7 @@ def stride(node: fx.Node, context: Context) -> str | None:
 def stride_or_window(node: fx.Node, context: Context) -> str | None:
     """the stride must be 1 to 3 or, without padding, dilation and ceil_mode, the window"""
     # Windows side by side are reduced one dimension after the other.
-    fine = all(1 <= step <= MAX_STRIDE for step in pool_stride(node)) or _is_side_by_side(node)
+    fine = max(pool_stride(node)) <= MAX_STRIDE or _is_side_by_side(node)
     return None if fine else window_text(node)
 
 
@@ -94,10 +94,10 @@ def _is_side_by_side(node: fx.Node) -> bool:
     (height, width), ceil_mode = pool_kernel(node), bool(argument(node, 5, "ceil_mode", False))
     if pool_stride(node) != (height, width) or pool_padding(node) != (0, 0) or dilation(node) != (1, 1) or ceil_mode:
         return False
-    if len(sizes) != 3 or sizes[1] < height or sizes[2] < width or max(height, width) > MAX_KERNEL_HEIGHT:
+    if sizes[1] < height or sizes[2] < width or max(height, width) > MAX_KERNEL_HEIGHT:
         return False
     rows, columns = sizes[1] // height, sizes[2] // width
-    return all(1 <= size <= MAX_SIZE for size in (sizes[0], rows * columns * height, rows * columns))
+    return max(sizes[0], rows * columns * height) <= MAX_SIZE
 
 
 @on_u55
@@ -127,7 +127,7 @@ def single_image(node: fx.Node, context: Context) -> str | None:
 def padded_kernel(node: fx.Node, context: Context) -> str | None:
     """with padding, the kernel must be at most {value} in height and width"""
     # Of average pools that leave the padding out of the average; otherwise it is added before.
-    if all(1 <= size <= MAX_PADDED_KERNEL for size in pool_kernel(node)) or not any(tosa_padding(node)):
+    if max(pool_kernel(node)) <= MAX_PADDED_KERNEL or not any(tosa_padding(node)):
         return None
     return f"{window_text(node)}, padding {tosa_padding(node)}"
 

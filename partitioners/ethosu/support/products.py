@@ -86,7 +86,7 @@ def largest_sum(node: fx.Node, largest: int, context: Context) -> int:
     codes, weight = weight_codes(node, context), operand(node, 1)
     if codes is None:
         outputs = shape(weight)[output_axis(node)]
-        return largest * MAX_WEIGHT * (math.prod(shape(weight)) // max(outputs, 1))
+        return largest * MAX_WEIGHT * (math.prod(shape(weight)) // outputs)
     bias = operand(node, 2)
     data = context.data(bias.args[0]) if bias is not None and is_dequantize(bias) else None
     offset = 0 if data is None or not data.numel() else int(data.to(torch.int64).abs().max())
@@ -108,7 +108,7 @@ def static_weights(node: fx.Node, context: Context) -> str | None:
     flat = rank(operand(node, 1)) < 5 and not is_transposed(node) and groups(node) == 1
     for name, position in (("weight", 1), ("bias", 2)):
         source = operand(node, position)
-        free = source is None or (name == "weight" and flat and not context.is_u55)
+        free = name == "weight" and flat and not context.is_u55
         if source is not None and not free and not context.is_constant(source):
             return f"{name} {source.name} is computed"
     return None
@@ -272,7 +272,7 @@ def image_size(node: fx.Node, context: Context) -> str | None:
     for member in (operand(node), node):
         sizes, images = shape(member)[-dims:], math.prod(shape(member)[:-dims])
         two = math.prod(sorted((images, *sizes))[-2:]) if images > 1 else 1
-        if any(not 1 <= size <= MAX_SIZE for size in (*sizes, two)):
+        if max(*sizes, two) > MAX_SIZE:
             return f"shape {size_text(shape(member))}"
     return None
 
@@ -311,7 +311,7 @@ def kernel_height(node: fx.Node, context: Context) -> str | None:
     """the kernel height must be at most {value}"""
     # 1.5.1 looks at the width.
     height, width = plane(node)
-    return None if 1 <= height <= MAX_KERNEL_HEIGHT else f"kernel {height}x{width}"
+    return None if height <= MAX_KERNEL_HEIGHT else f"kernel {height}x{width}"
 
 
 @on_u55
@@ -319,7 +319,7 @@ def kernel_height(node: fx.Node, context: Context) -> str | None:
 def kernel_area(node: fx.Node, context: Context) -> str | None:
     """kernel height * width must be at most {value}"""
     height, width = plane(node)
-    return None if 1 <= height * width <= MAX_KERNEL_AREA else f"kernel {height}x{width}"
+    return None if height * width <= MAX_KERNEL_AREA else f"kernel {height}x{width}"
 
 
 @on_u55
@@ -376,7 +376,7 @@ def matrix_size(node: fx.Node, context: Context) -> str | None:
     """height, width, channels and, of several images, the product of any two must be at most {value}"""
     # Columns of either matrix and of the result.
     for member in (operand(node), operand(node, 1), node):
-        if any(not 1 <= size <= MAX_SIZE for size in shape(member)[-2:]):
+        if max(shape(member)[-2:]) > MAX_SIZE:
             return f"shape {size_text(shape(member))}"
     return None
 
@@ -386,5 +386,4 @@ def matrix_size(node: fx.Node, context: Context) -> str | None:
 def matrix_dtype(node: fx.Node, context: Context) -> str | None:
     """the values must be int8"""
     found = [type_text(params.dtype) for params in operand_params(node, context) if params.dtype != torch.int8]
-    found += [type_text(dtype_of(s)) for s in node.all_input_nodes if dtype_of(s) in (torch.int16, torch.int32)]
     return found[0] if found else None

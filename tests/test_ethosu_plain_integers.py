@@ -1,0 +1,80 @@
+"""Integers that stand for themselves, given to every operator of Ethos-U: what is delegated compiles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from ethosu_graphs import U55, U85, Builder, partitioned
+from torch import fx
+
+from npu_assay.partitioners.ethosu.compile_spec import EthosUCompileSpec
+from npu_assay.partitioners.ethosu.operators import OPERATORS
+from npu_assay.partitioners.ethosu.partitioner import EthosUPartitioner
+from npu_assay.partitioners.exir import to_backend
+from npu_assay.partitioners.exir.ops import edge_op
+
+IMAGE = (1, 4, 6, 6)
+Given = Callable[..., fx.Node]
+FORMS: dict[str, Callable[[Given], tuple[Any, ...]]] = {
+    "one": lambda x: (x(*IMAGE),),
+    "dimension": lambda x: (x(2, 3), 1),
+    "dimensions": lambda x: (x(2, 3), [1]),
+    "range": lambda x: (x(2, 3), 1, 0, 2),
+    "two": lambda x: (x(2, 3), x(2, 3)),
+    "three": lambda x: (x(2, 3), x(2, 3), x(2, 3)),
+    "list": lambda x: ([x(2, 3), x(2, 3)], 1),
+    "matrices": lambda x: (x(2, 3), x(3, 5)),
+    "batches": lambda x: (x(2, 2, 3), x(2, 3, 5)),
+    "weights": lambda x: (x(2, 3), x(5, 3)),
+    "windows": lambda x: (x(*IMAGE), [2, 2], [2, 2]),
+    "filters": lambda x: (x(*IMAGE), x(4, 4, 2, 2), None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1),
+    "sizes": lambda x: (x(*IMAGE), [2, 2]),
+    "larger": lambda x: (x(*IMAGE), [12, 12], None),
+    "larger, corners": lambda x: (x(*IMAGE), [12, 12], False, None),
+    "borders": lambda x: (x(*IMAGE), [1, 1, 1, 1], "reflect"),
+}
+"""Arguments of one operator or another."""
+TYPED = ("aten.sum.dim_IntList", "aten.cumsum.default", "aten.mean.dim")
+"""Their result is of 64 bits unless a type is given."""
+
+
+def fits(kind: str, given: object) -> bool:
+    """Whether edge programs have such an argument: constants instead of numbers, and lists of tensors."""
+    return isinstance(given, fx.Node) if kind == "Tensor" else "Tensor" not in kind or not isinstance(given, fx.Node)
+
+
+def programs(dtype: torch.dtype) -> list[tuple[str, Builder, fx.Node]]:
+    """Every operator with every form of arguments that torch takes."""
+    found = []
+    for name, row in OPERATORS.items():
+        for form in FORMS.values() if row.rules is not None and name.startswith("aten.") else ():
+            builder = Builder()
+            arguments = form(lambda *sizes, builder=builder: builder.integers(*sizes, dtype=dtype))
+            try:
+                made = builder.call(name, *arguments, **({"dtype": torch.int32} if name in TYPED else {}))
+            except (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError):
+                continue  # torch has no such application
+            schema = edge_op(name).schema
+            assert schema is not None
+            pairs = zip(schema.arguments, made.args, strict=False)
+            if all(fits(str(argument.type), given) for argument, given in pairs):
+                found.append((name, builder, made))
+    return found
+
+
+@pytest.mark.parametrize("target", [U55, U85])
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int16, torch.int32], ids=str)
+def test_what_is_delegated_compiles(dtype: torch.dtype, target: str) -> None:
+    delegated = set()
+    for name, builder, made in programs(dtype):
+        if not isinstance(made.meta["val"], torch.Tensor):
+            continue
+        program = builder.program(made)
+        if partitioned(program, EthosUPartitioner(EthosUCompileSpec(target))).tags:
+            to_backend(program, EthosUPartitioner(EthosUCompileSpec(target)))
+            delegated.add(name)
+    assert {"aten.add.Tensor", "aten.cat.default", "aten.neg.default"} <= delegated
+    assert delegated.isdisjoint({"aten.mm.default", "aten.convolution.default", "aten.avg_pool2d.default"})
