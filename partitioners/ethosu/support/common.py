@@ -301,7 +301,7 @@ def is_fused(node: fx.Node, context: Context) -> bool:
 
 @rule("quantized_inputs")
 def quantized_inputs(node: fx.Node, context: Context) -> str | None:
-    """every input must come from a dequantize node or, where it needs no scale, hold integers"""
+    """every input must come from a dequantize node or hold integers"""
     # Of an activation that becomes part of a product, the product counts; of a selected result, its operator.
     source = operand(node)
     if is_named(node, GETITEM):
