@@ -42,7 +42,20 @@ def convolution(x: Bounded, weight: Bounded, bias: Bounded | None, *rest: Any) -
     error = _product_error(lambda a, b: function(a, b, None, *rest), x, weight)
     if bias is not None and not bias.exact:
         error = _plus(error, bias.spread().reshape(-1, *[1] * (value.dim() - 2)))
-    return Bounded(value, error)
+    return anything(Bounded(value, error), _open_at_padding(x.value, weight.value, *rest))
+
+
+def _open_at_padding(x: Tensor, weight: Tensor, *rest: Any) -> Tensor:
+    """Where a weight that is not finite meets padding: times 0 it is NaN, and kernels that leave padding out have none.
+
+    oneDNN's float16 kernels for AVX512-FP16 are such. A NaN among weights that meet numbers makes NaN in either.
+    """
+    if rest[3] or not any(rest[1]) or bool(weight.isfinite().all()):
+        return torch.zeros((), dtype=torch.bool)
+    function, cells = aten("aten.convolution.default"), torch.ones_like(x[:1])
+    special, nan = (~weight.isfinite()).double(), weight.isnan().double()
+    each = special.flatten(1).sum(1).reshape(-1, *[1] * (x.dim() - 2))
+    return (function(cells, special, None, *rest) < each) & (function(cells, nan, None, *rest) == 0)
 
 
 def conv(x: Bounded, weight: Bounded, bias: Bounded | None = None, *rest: Any, **options: Any) -> Bounded:
