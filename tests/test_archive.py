@@ -106,7 +106,8 @@ def test_what_is_no_folder_of_a_run_is_not_packed(name: str, tmp_path: Path) -> 
 
 
 def test_an_archive_that_cannot_be_written_says_so(folder: Path, tmp_path: Path) -> None:
-    for out in (tmp_path, tmp_path / "no" / "a.zip"):
+    (tmp_path / "file").write_text("")
+    for out in (tmp_path, tmp_path / "file" / "a.zip"):
         found = call("package", folder, "--out", out)
         assert found.exit_code == 2 and len(found.stderr.splitlines()) == 1
 
