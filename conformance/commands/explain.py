@@ -54,8 +54,7 @@ JSON, PAGE = "explain.json", "explain.html"
     "--fail-under",
     metavar="SHARE",
     type=click.FloatRange(0, 1),
-    help="Exit with 1 if a backend takes less than this share of the multiply-accumulates (0 to 1), "
-    "or, where that is 1, leaves out an operator.",
+    help="Exit with 1 if a backend takes less than this share of the multiply-accumulates (0 to 1).",
 )
 @click.option(
     "-n",

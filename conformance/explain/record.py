@@ -199,9 +199,7 @@ class Explained:
         return part / whole if whole else 0.0
 
     def short_of(self, share: float) -> str:
-        """Why less is delegated than this share, in words; "" if it is not. A share of 1 is every operator."""
-        if share == 1 and len(self.taken) < len(self.operators):
-            return f"{len(self.taken)} of {len(self.operators)} operators are delegated, expected all"
+        """Why less is delegated than this share, in words; "" if it is not."""
         if self.share >= share:
             return ""
         what = "multiply-accumulates" if self.macs[1] else "operators"

@@ -55,7 +55,8 @@ def _open_at_padding(x: Tensor, weight: Tensor, *rest: Any) -> Tensor:
     function, cells = aten("aten.convolution.default"), torch.ones_like(x[:1])
     special, nan = (~weight.isfinite()).double(), weight.isnan().double()
     each = special.flatten(1).sum(1).reshape(-1, *[1] * (x.dim() - 2))
-    return (function(cells, special, None, *rest) < each) & (function(cells, nan, None, *rest) == 0)
+    open_: Tensor = (function(cells, special, None, *rest) < each) & (function(cells, nan, None, *rest) == 0)
+    return open_
 
 
 def conv(x: Bounded, weight: Bounded, bias: Bounded | None = None, *rest: Any, **options: Any) -> Bounded:
