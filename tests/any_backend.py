@@ -132,7 +132,7 @@ def _plain(argument: Any) -> Any:
 
 
 class EveryRuntime:
-    """torch in float64. `wrong` changes the codes of each result, `shift` places, for tests of what sees that."""
+    """torch in float64. `wrong` changes the codes of each result, `shift` indices, for tests of what sees that."""
 
     def __init__(self) -> None:
         self.wrong: Any = None

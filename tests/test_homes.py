@@ -176,14 +176,14 @@ def test_a_wrong_device_fails(name: str, fault: str, tmp_path: Path, monkeypatch
 
 
 @pytest.mark.parametrize("precision", ["", "int8", "int16"])
-@pytest.mark.parametrize("name", sorted(name for name in WITH_CASES if WITH_CASES[name].places))
-def test_a_device_that_gets_places_wrong_fails(
+@pytest.mark.parametrize("name", sorted(name for name in WITH_CASES if WITH_CASES[name].with_indices))
+def test_a_device_that_gets_indices_wrong_fails(
     name: str, precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(any_backend.backend.runtime, "shift", 1)
     table = table_of([name], precision, tmp_path)
     failed = {case.id for case in cases_for(table) if run_case(case, any_backend.backend, table).failures}
-    assert failed and all(case.endswith("/places") for case in failed)
+    assert failed and all(case.endswith("/indices") for case in failed)
 
 
 SMALL = 'small = { says = "at most 4000 elements", holds = "x.elements <= 4000" }\n'

@@ -52,8 +52,8 @@ def _plain(own: Operator, precision: str) -> Plain:
     more = [(f"shape_{sizes_of(shape)}", called(own, written, shape)) for shape in own.shapes]
     if precision != "fp16":
         more.append((PAST_ELEMENTS, called(own, written, _large(own))))
-    if own.places:
-        more.append(("places", replace(called(own, written), outputs=2)))
+    if own.with_indices:
+        more.append(("indices", replace(called(own, written), outputs=2)))
     subject = Subject(
         in_int8(lambda shape: called(own, written, shape)),
         own.shape,

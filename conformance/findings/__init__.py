@@ -43,7 +43,7 @@ class Finding:
     processor: str = ""
 
     def shown_by(self, backend: str, version: str) -> bool:
-        """Whether this release of the backend's project shows it: `1.5.1` of "ExecuTorch 1.3.1 and 1.5.1"."""
+        """Whether a release of the backend's project shows the finding; version: as `releases` spells it, "1.5.1"."""
         return version in self.releases.get(backend, "").split()
 
     @property

@@ -30,7 +30,7 @@ from npu_assay.conformance.fuzz.sketch import (
     with_refs,
     without_dead,
 )
-from npu_assay.conformance.programs.edge_form import returns_places
+from npu_assay.conformance.programs.edge_form import returns_indices
 from npu_assay.conformance.programs.graph import Case, Fill, Graph, Quant, Ref, Step, Value, references
 from npu_assay.conformance.programs.seeds import reseeded
 
@@ -207,7 +207,7 @@ class _Growing:
         made = {step.name for step in steps}
         self.known = {ref: known[ref] for ref in known if not ref.index or ref.name not in made or ref in read}
         self.constants |= {value.name for value in values if value.constant}
-        self.indices |= {Ref(step.name, 1) for step in steps if returns_places(step.op, 1)}
+        self.indices |= {Ref(step.name, 1) for step in steps if returns_indices(step.op, 1)}
         self._values += values
         self._steps += steps
         self._outputs += renamed(graph.outputs, refs)

@@ -12,7 +12,7 @@ import torch
 
 from npu_assay.conformance.fuzz.answering import REFUSED
 from npu_assay.conformance.programs.build import REALS
-from npu_assay.conformance.programs.edge_form import returns_places, typed
+from npu_assay.conformance.programs.edge_form import returns_indices, typed
 from npu_assay.conformance.programs.graph import Graph, Quant, Ref, Step, Value
 from npu_assay.partitioners.exir.ops import edge_op
 
@@ -59,7 +59,7 @@ def further(values: Sequence[Value], steps: Sequence[Step], known: Mapping[Ref, 
         if results is None:
             return None
         for index, (shape, dtype) in enumerate(results):
-            quant = None if returns_places(step.op, index) else step.quant
+            quant = None if returns_indices(step.op, index) else step.quant
             found[Ref(step.name, index)] = Kind(shape, quant, dtype)
     return found
 

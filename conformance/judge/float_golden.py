@@ -41,7 +41,7 @@ from npu_assay.reference.golden import Bounded, Codes, accuracy_xnnpack
 from npu_assay.reference.golden.special import other_class
 from npu_assay.reference.integer import QTensor
 from npu_assay.reference.operators.home import BYTES, FIRST, FLOATING, TOTAL
-from npu_assay.reference.operators.lookup import tells_places
+from npu_assay.reference.operators.lookup import is_indices
 
 CODES_END = 127
 """The largest code of 8 bits."""
@@ -242,9 +242,9 @@ class _Arithmetic:
         return {**operands, first: chosen(x, axes)}
 
     def _results(self, step: Step, args: Any, kwargs: dict[str, Any], found: Sequence[Bounded]) -> list[_Result]:
-        """What a step's results may be; places have no rounding of any kind."""
+        """A step's results with their roundings; indices have none."""
         return [
-            _Result(real, 0.0, False) if tells_places(step.op, index) else self._result(step, args, kwargs, real)
+            _Result(real, 0.0, False) if is_indices(step.op, index) else self._result(step, args, kwargs, real)
             for index, real in enumerate(found)
         ]
 
@@ -301,7 +301,7 @@ def _float_step(step: Step, arithmetic: _Arithmetic, nodes: Mapping[Ref, _Node],
 
 
 def _output(step: Step, ref: Ref, chain: _Result, code: _Result, dtype: torch.dtype, exact: Exact) -> _Node:
-    if tells_places(step.op, ref.index):
+    if is_indices(step.op, ref.index):
         return _Node(chain.real, code.real, dtype=torch.int64)
     if step.quant is None:
         return _real_node(ref, chain, code, exact.reals.get(ref), dtype)

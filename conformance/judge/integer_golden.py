@@ -17,7 +17,7 @@ from npu_assay.reference.golden.bounded import GoldenError
 from npu_assay.reference.golden.operators import moves
 from npu_assay.reference.integer import QTensor, tosa
 from npu_assay.reference.operators.home import ANY
-from npu_assay.reference.operators.lookup import tells_places
+from npu_assay.reference.operators.lookup import is_indices
 
 TFLITE, TOSA, XNNPACK = "tflite_double_round", "tosa_single_round", "xnnpack_fp32"
 
@@ -153,12 +153,12 @@ def _integer_step(step: Step, quant: Quant | None, found: Exact, scheme: str) ->
 
 
 def _plain_step(step: Step, found: Exact) -> dict[Ref, Tensor]:
-    """The outputs of a step whose results are booleans or integers; of places the float golden knows which are open."""
+    """The outputs of a step whose results are booleans or integers, without indices, which may be tied."""
     known: Mapping[Ref, Any] = {**found.codes, **found.reals}
     if any(ref not in known for ref in references(step.args)):
         return {}
     outputs = tosa.run_plain(step.op, substitute(step.args, known), dict(step.kwargs))
-    return {Ref(step.name, index): y for index, y in enumerate(outputs) if not tells_places(step.op, index)}
+    return {Ref(step.name, index): y for index, y in enumerate(outputs) if not is_indices(step.op, index)}
 
 
 def _real_step(step: Step, found: Exact) -> None:

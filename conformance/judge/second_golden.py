@@ -18,7 +18,7 @@ from npu_assay.conformance.record.results import GOLDEN, Failure
 from npu_assay.reference import golden, onnx_golden
 from npu_assay.reference.golden import Bounded, GoldenError
 from npu_assay.reference.golden.special import unknown
-from npu_assay.reference.operators.lookup import tells_places
+from npu_assay.reference.operators.lookup import is_indices
 
 Compare = Callable[..., str | None]
 
@@ -54,8 +54,8 @@ def disagreements(graph: Graph, compare: Compare = onnx_golden.disagreement) -> 
 
 
 def _open(op: str, index: int, result: Bounded) -> Tensor:
-    """What of a result may be anything: places, where equal numbers may stand in any order, and numbers of no bound."""
-    return result.spread().isinf() if tells_places(op, index) else unknown(result)
+    """Where any value of a result is right: indices among equal numbers, and numbers without a bound."""
+    return result.spread().isinf() if is_indices(op, index) else unknown(result)
 
 
 def _compared(*asked: object) -> str | None:

@@ -17,7 +17,7 @@ from torch import Tensor, fx, nn
 from torch.export import ExportedProgram
 
 from npu_assay.conformance.common.memory import remember
-from npu_assay.conformance.programs.edge_form import Emit, Output, aten_form, returns_many, returns_places
+from npu_assay.conformance.programs.edge_form import Emit, Output, aten_form, returns_indices, returns_many
 from npu_assay.conformance.programs.graph import ChannelsLast, Fill, Graph, Quant, Ref, Step, Value, references
 from npu_assay.partitioners.exir.ops import (
     CHOOSE_QPARAMS_PER_TENSOR,
@@ -238,7 +238,7 @@ def _write_step(model: _Model, step: Step, used: set[Ref], apply: Apply) -> None
     output = apply(step, [_substitute(argument, nodes) for argument in step.args])
     items = {index: output(index) for index in range(step.outputs) if Ref(step.name, index) in used}
     for index, node in items.items():
-        model.define(Ref(step.name, index), node, None if returns_places(step.op, index) else step.quant)
+        model.define(Ref(step.name, index), node, None if returns_indices(step.op, index) else step.quant)
 
 
 @dataclass(frozen=True)

@@ -233,8 +233,8 @@ def returns_many(op: str) -> bool:
     return len(schema.returns) > 1 or "List" in str(schema.returns[0].type)
 
 
-def returns_places(op: str, index: int) -> bool:
-    """Whether a result tells where numbers stood, by its name in torch's schema, or the operator's; it has no codes.
+def returns_indices(op: str, index: int) -> bool:
+    """Whether a result is indices, by its name in torch's schema or by the operator's name; indices are never codes.
 
     What judges a backend has this from the operator's home, which the process of the backend must not load.
     """

@@ -1,8 +1,8 @@
 """Operators that take numbers by their size: what they give rises with every number that they are given.
 
-The largest result within bounds is that of the largest operands, the smallest that of the smallest. The places of these
-numbers are exact where no other number may be as large: which of several equal ones is taken is nobody's promise, but
-for the largest and the smallest of all, of which torch takes the first.
+The largest result within bounds is that of the largest operands, the smallest that of the smallest. An index is exact
+where no other number may be as large: which of several equal ones is taken is nobody's promise, but for the largest and
+the smallest of all, of which torch takes the first.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def _rising(function: Callable[[Tensor], Tensor], x: Bounded) -> Bounded:
     return Bounded(value, torch.maximum(above, value - function(x.value - x.error)))
 
 
-def _places(x: Bounded, dim: int, descending: bool) -> Bounded:
-    """Where the numbers stood that a sort puts into an order; unbounded for those that may change places."""
+def _sorted_indices(x: Bounded, dim: int, descending: bool) -> Bounded:
+    """The indices of a sort; unbounded for numbers that may change places."""
     if not x.value.dim():
         return Bounded(torch.zeros_like(x.value))
     value, index = torch.sort(x.value, dim)
@@ -46,16 +46,16 @@ def _shifted(x: Tensor, dim: int, first: float) -> Tensor:
 
 def sort(x: Bounded, dim: int = -1, descending: bool = False) -> tuple[Bounded, Bounded]:
     """aten.sort.default."""
-    return _rising(lambda t: torch.sort(t, dim, descending).values, x), _places(x, dim, descending)
+    return _rising(lambda t: torch.sort(t, dim, descending).values, x), _sorted_indices(x, dim, descending)
 
 
 def topk(x: Bounded, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Bounded, Bounded]:
     """aten.topk.default, in order."""
     value = _rising(lambda t: torch.topk(t, k, dim, largest, sorted).values, x)
+    indices = _sorted_indices(x, dim, largest)
     if not x.value.dim():
-        return value, Bounded(torch.zeros_like(value.value))
-    place = _places(x, dim, largest)
-    return value, Bounded(place.value.narrow(dim, 0, k), place.spread().narrow(dim, 0, k))
+        return value, indices
+    return value, Bounded(indices.value.narrow(dim, 0, k), indices.error.narrow(dim, 0, k))
 
 
 def largest(x: Bounded, dim: int, keepdim: bool = False) -> tuple[Bounded, Bounded]:

@@ -178,7 +178,7 @@ class Operator:
     takes, gives: the reals that `X` and the result have, which quantizations are chosen for; None: about -6.5 to 6.2.
     bounded: whether `X` may hold no reals but those within `takes`.
     result: "reals", "truths" or "indices" (which nobody quantizes).
-    places: whether a second result tells where the numbers of the first one stood (whole numbers, never quantized).
+    with_indices: whether the second result is the indices of the first one's numbers, which nobody quantizes.
     moves: every element of the result is one of an operand's, or zero: nothing is rounded.
     compares: two operands on codes are compared at the smaller of their scales.
     on_grid: the result of codes is codes of the same step size, unless a number that is not 0 is among the arguments.
@@ -211,7 +211,7 @@ class Operator:
     gives: Range | None = None
     bounded: bool = False
     result: str = REALS
-    places: bool = False
+    with_indices: bool = False
     moves: bool = False
     compares: bool = False
     on_grid: bool = False

@@ -31,10 +31,10 @@ def outside_operators() -> Mapping[str, Operator]:
     return found
 
 
-def tells_places(name: str, index: int) -> bool:
-    """Whether a result of an operator tells where numbers stood: indices, which nobody quantizes."""
+def is_indices(name: str, index: int) -> bool:
+    """Whether a result of an operator is the indices of its first one's numbers, which nobody quantizes."""
     own = home(name)
-    return index == 1 and own is not None and own.places
+    return index == 1 and own is not None and own.with_indices
 
 
 def home(name: str) -> Operator | None:
