@@ -58,7 +58,7 @@ def copy(source: Path, tmp_path: Path, attestation: bytes | None = None) -> Path
 
 
 def refused(folder: Path, key: Path) -> str:
-    """What `verify --key` says against a folder, which otherwise is right."""
+    """The objections of `verify --key` to a folder that has no other fault."""
     assert call("verify", folder).exit_code == 0
     found = call("verify", folder, "--key", key)
     assert found.exit_code == 1 and "\nproblem: " in f"\n{found.output}", found.output

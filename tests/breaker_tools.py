@@ -9,6 +9,7 @@ import sys
 import types
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from types import FrameType
 from typing import Any
 
 import fake_backend
@@ -39,7 +40,7 @@ def _on_codes(node: fx.Node) -> bool:
 
 
 def zeros(codes: Tensor) -> Tensor:
-    """What a device answers that computes nothing."""
+    """The answers of a device that computes nothing."""
     return torch.zeros_like(codes)
 
 
@@ -81,10 +82,11 @@ def spoiling(deed: Callable[[], object]) -> Backend:
 
 def on_the_stack() -> Iterator[Any]:
     """Everything that functions which are running, in any thread, have names for."""
-    for frame in [sys._getframe(), *sys._current_frames().values()]:
+    for innermost in [sys._getframe(), *sys._current_frames().values()]:
+        frame: FrameType | None = innermost
         while frame is not None:
             yield from list(frame.f_locals.values())
-            frame = frame.f_back  # type: ignore[assignment]  # until there is none
+            frame = frame.f_back
 
 
 def on_the_heap() -> Iterator[Any]:
@@ -109,7 +111,7 @@ def cases(where: Finder) -> Iterator[Any]:
 
 
 def expectation(node: fx.Node, where: Finder) -> Any:
-    """The record of the case whose subject this node is; None when there is none."""
+    """The record of the case whose operator this node is; None for a node of no case."""
     x, y = node.all_input_nodes[0], next(iter(node.users))
     asked = (fake_backend._name(node), tuple(node.meta["val"].shape), _parameters(x), _parameters(y))
     found = [case for case in cases(where) if fake_backend._name(node) in [op for op, *_ in _subjects(case)]]
@@ -147,7 +149,7 @@ class Obeys(TakesAll):
 
 
 def golden_of(blob: dict[str, Any], codes: Tensor, where: Finder) -> Tensor | None:
-    """What the judge expects for this operator on these codes."""
+    """The codes that the judge expects of this operator on these codes."""
     from npu_assay.conformance.judge.numerics import golden
     from npu_assay.conformance.programs.graph import Ref
 

@@ -106,7 +106,7 @@ def _first_answer(blob: dict[str, Any], right: Codes) -> Codes:
 
 _KERNELS: list[Any] = []
 _MEANT: dict[tuple[int, ...], Tensor] = {}
-"""What the device should have answered, by what it answered."""
+"""The right answer of the device, by its wrong one."""
 
 
 def _meant(codes: Tensor) -> Tensor:

@@ -248,7 +248,7 @@ PROGRAMS: dict[str, Graph | Operation | Damaged] = {
 }  # fmt: skip
 
 ON_U55 = ("exact shrinking", "large stride of windows apart", "large stride with padding")
-"""What the other device takes."""
+"""Programs that Ethos-U55 refuses and Ethos-U85 takes."""
 
 
 def blob(name: str) -> bytes:

@@ -67,6 +67,9 @@ SHOWN_BY = {
 }
 """By kind of a fault of a partitioner that is no rule's, how its headline begins."""
 
+OF_OPTIONS = {"wrong_default"}
+"""The kinds of a fault that may be told, without a rule, by how many delegates there are."""
+
 
 def faults() -> Iterator[Any]:
     for name in TABLES:
@@ -106,7 +109,8 @@ def named(fault: Fault, finding: Finding) -> bool:
     if fault.kind in SHOWN_BY:
         return what.startswith(SHOWN_BY[fault.kind])
     if fault.stage == "partitioner":
-        return what.startswith(("Delegated, but the rule", "Rejected for", symptoms.ABSENT, symptoms.GROUPED, "Tagged"))
+        of_rules = ("Delegated, but the rule", "Rejected for", symptoms.ABSENT, "Tagged")
+        return what.startswith(of_rules) or (fault.kind in OF_OPTIONS and what == symptoms.GROUPED)
     if what.startswith(symptoms.REFUSED):
         return fault.stage == "compiler"
     if what.startswith("An error"):
@@ -133,7 +137,8 @@ def test_the_first_finding_names_the_kind_and_the_place(name: str, fault: str) -
     assert named(tried, finding), finding.symptom.what
     rows = [prefix.split("/")[0] for prefix in tried.cases]
     assert all(any(fnmatchcase(row, known_row) for known_row in rows) for row, *_ in finding.where)
-    of_rule = tried.stage == "partitioner" and tried.kind not in SHOWN_BY and finding.symptom.what != symptoms.GROUPED
+    of_options = tried.kind in OF_OPTIONS and finding.symptom.what == symptoms.GROUPED
+    of_rule = tried.stage == "partitioner" and tried.kind not in SHOWN_BY and not of_options
     assert not of_rule or finding.symptom.rule, finding.symptom
 
 

@@ -7,45 +7,44 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
-from crosscheck.executorch.half_arithmetic import NATIVE
+from crosscheck.executorch.half_arithmetic import NOT_SHOWN
 from page_scripts import TRIES, installs, scripts, shows, text
 
 from npu_assay.conformance.findings import findings
 
 PAGES = sorted({f"{finding.page}.md" for finding in findings().values()}, key=lambda page: installs(text(page)))
 SCRIPTS = [(page, index) for page in PAGES for index in range(len(scripts(page)))]
-RIGHT = set() if NATIVE else {"findings/half-ends-early.md"}
-"""What this processor computes rightly."""
+
+
+Pythons = Callable[[str], str]
+"""The Python of the environment that a line makes."""
 
 
 @pytest.fixture(scope="session")
-def environments(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The Python of the environment of each line that installs, as far as it was asked for."""
-    return {"folder": str(tmp_path_factory.mktemp("environments"))}
-
-
-def python_of(line: str, made: dict[str, str]) -> str:
-    """Make the environment that a page's line asks for, once."""
-    if line not in made:
-        folder = Path(made["folder"]) / str(len(made))
+def python_of(tmp_path_factory: pytest.TempPathFactory) -> Pythons:
+    @cache
+    def made(line: str) -> str:
+        folder = tmp_path_factory.mktemp("environment")
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
         subprocess.run([folder / "bin" / "pip", "install", "--quiet", *line.split(" ")], check=True)
-        made[line] = str(folder / "bin" / "python")
-    return made[line]
+        return str(folder / "bin" / "python")
+
+    return made
 
 
 @pytest.mark.parametrize(("page", "index"), SCRIPTS, ids=lambda part: str(part))
-def test_the_fault_shows(page: str, index: int, environments: dict[str, str], tmp_path: Path) -> None:
+def test_the_fault_shows(page: str, index: int, python_of: Pythons, tmp_path: Path) -> None:
     (line,) = installs(text(page))
-    python = python_of(line, environments)
-    assert shows(scripts(page)[index], tmp_path, python, TRIES.get(page, 1)) == (page not in RIGHT)
+    assert shows(scripts(page)[index], tmp_path, python_of(line), TRIES.get(page, 1)) == (page not in NOT_SHOWN)
 
 
-def test_an_environment_has_nothing_of_this_project(environments: dict[str, str], tmp_path: Path) -> None:
+def test_an_environment_has_nothing_of_this_project(python_of: Pythons, tmp_path: Path) -> None:
     (line,) = installs(text(PAGES[0]))
-    command = [python_of(line, environments), "-P", "-c", "import npu_assay"]
+    command = [python_of(line), "-P", "-c", "import npu_assay"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
     assert b"ModuleNotFoundError" in done.stderr

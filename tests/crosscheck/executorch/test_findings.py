@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("executorch", reason="the scripts need it")
 
-from crosscheck.executorch import half_arithmetic
+from crosscheck.executorch.half_arithmetic import NOT_SHOWN
 from page_scripts import REPORTS, TRIES, scripts, shows, text
 
 from npu_assay.conformance.findings import findings
@@ -23,15 +23,13 @@ TOLD = {f"{finding.page}.md": finding for finding in findings().values()}
 HERE = [page for page in PAGES if any(TOLD[page].shown_by(spec, version("executorch")) for spec in TOLD[page].releases)]
 """Those of findings in the release that is installed."""
 FORGED = "_arm_annotation_info"
-RIGHT = set() if half_arithmetic.NATIVE else {"findings/half-ends-early.md"}
-"""What this processor computes rightly."""
 
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("page", HERE, ids=lambda page: Path(page).stem)
 def test_the_fault_shows(page: str, tmp_path: Path) -> None:
     (script,) = scripts(page)
-    assert shows(script, tmp_path, tries=TRIES.get(page, 1)) == (page not in RIGHT)
+    assert shows(script, tmp_path, tries=TRIES.get(page, 1)) == (page not in NOT_SHOWN)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: Path(page).stem)
