@@ -137,6 +137,16 @@ def test_float_inputs_are_reals() -> None:
     assert x.dtype == torch.float32 and -4 <= x.min() < -3 and 3 < x.max() < 4
 
 
+@pytest.mark.parametrize("denominator", range(1, 120))
+def test_codes_of_reals_are_those_of_the_quantize_node(denominator: int) -> None:
+    """-0.75 is on a tie of the scale 0.1 for a product with its reciprocal in float32, and not for a quotient."""
+    quant = Quant(float(torch.tensor(1 / denominator)), 3)
+    x = Value("x", (80,), quant, Fill("reals", values=tuple(step / 16 for step in range(-40, 40))))
+    (numbers,) = model_inputs(Graph((x,), (), ()))
+    node = torch.ops.quantized_decomposed.quantize_per_tensor(numbers, quant.scale, 3, -128, 127, torch.int8)
+    assert torch.equal(materialise(x), node)
+
+
 def test_an_input_may_have_a_scale_for_each_index() -> None:
     value = Value("x", (3, 2), Quant((0.1, 0.2), 5, axis=1), Fill("ramp"))
     graph = Graph((value,), (Step("y", "aten.abs.default", (Ref("x"),), (), Q),), (Ref("y"),))

@@ -101,7 +101,8 @@ def _codes(shape: tuple[int, ...], fill: Fill, quant: Quant) -> Tensor:
     if fill.kind == "list":
         return _repeated(torch.tensor(fill.values).to(torch.int64).clamp(low, high), shape)
     if fill.kind == "reals" and not isinstance(quant.scale, tuple):
-        steps = torch.tensor(fill.values, dtype=torch.float64) / quant.scale
+        # As the program's quantize node has it: a product in float32 may lie on a tie that the quotient misses.
+        steps = torch.tensor(fill.values) * torch.tensor(1.0 / quant.scale)
         return _repeated(steps.round().add_(zero).clamp_(low, high).to(torch.int64), shape)
     if fill.kind in ("all_codes", "ramp"):
         return torch.arange(_count(shape)).remainder(high - low + 1).add(low).reshape(shape)
