@@ -308,6 +308,8 @@ moody = returning(lambda y: y - 1 if next(_turns) % 2 else y)
 
 
 scribbles = running_on(lambda codes: codes.fill_(5))
+_BUFFERS: dict[torch.Size, torch.Tensor] = {}
+reuses = returning(lambda y: _BUFFERS.setdefault(y.shape, torch.empty_like(y)).copy_(y))
 _deaths = itertools.count()
 dies_second = running(lambda: ctypes.string_at(0) if next(_deaths) == len(answering.RUNS) else None)
 logging_backend = running(_log)

@@ -139,6 +139,7 @@ VERDICTS = {
     "guesses": f"{ELSEWHERE} gives other outputs in a process that did not compile it",
     "dies_elsewhere": f"{ELSEWHERE} does not run in a process that did not compile it: which died",
     "scribbles": "mutation: the runtime changed the tensors that it was given",
+    "reuses": "mutation: the runtime changed outputs that it had returned before",
 }
 
 

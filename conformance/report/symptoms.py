@@ -142,7 +142,11 @@ _OTHER = {
         "sizes, strides, padding and axes in the compiler; the quantization of its outputs",
         traits=True,
     ),
-    "mutation": Symptom("The runtime changes its inputs", "operations that work in place", traits=True),
+    "mutation": Symptom(
+        "The runtime changes its inputs, or outputs that it had returned",
+        "operations that work in place, buffers that are used again",
+        traits=True,
+    ),
     "empty": Symptom("A partition that computes nothing", "how the partitioner drops such partitions", traits=True),
     "tool": Symptom("Refused by a further compiler", "limits of the hardware in the partitioner", traits=True),
     "determinism": Symptom(

@@ -238,9 +238,8 @@ class _Device:
         """Delegates on the backend's runtime, which must not write its inputs, the rest in torch."""
         self.work.enter("run")  # which ends copies that an earlier run made of this process
         outputs: list[Tensor] = run_program(self.lowered, inputs, self.runtimes)
-        if self.runtime.changed:
-            self.runtime.changed = False
-            self.work.answer.ran.append(Failure("mutation", "the runtime changed the tensors that it was given"))
+        self.work.answer.ran += [Failure("mutation", wrote) for wrote in dict.fromkeys(self.runtime.wrote)]
+        self.runtime.wrote.clear()
         return [x.clone() if isinstance(x, Tensor) else x for x in outputs]
 
     def _handed(self, handed: Handed) -> None:

@@ -24,7 +24,10 @@ class Runtime(Protocol):
         """Parse and check the blob once; the handle is what `execute` takes."""
 
     def execute(self, handle: Any, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """Run a loaded blob. Inputs and outputs are in the order of the delegated subgraph."""
+        """Run a loaded blob. Inputs and outputs are in the order of the delegated subgraph.
+
+        Inputs stay as they are, and so do outputs when it runs again: a program, or a user, may still need them.
+        """
 
 
 class NoRuntime:
