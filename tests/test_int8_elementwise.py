@@ -16,7 +16,6 @@ from npu_assay.partitioners.common.int8.elementwise import (
     mul,
     neg,
     prelu,
-    quantize_float,
     relu,
     requantize,
     sub,
@@ -105,11 +104,6 @@ def test_leaky_relu_and_prelu() -> None:
 def test_requantize_rounds_twice() -> None:
     """A quarter of the code, as in test_rescale."""
     assert requantize(ONE, Affine(4.0, 0))(codes(-5, -3, -1, 1, 2, 3, 5, 6)).tolist() == [-1, -1, 0, 1, 1, 1, 2, 2]
-
-
-def test_quantize_float_ties_saturation_and_infinity() -> None:
-    reals = torch.tensor([0.25, -0.25, 0.75, 1000.0, -1000.0, math.inf, -math.inf])
-    assert quantize_float(Affine(0.5, 3))(reals).tolist() == [4, 2, 5, 127, -128, 127, -128]
 
 
 def test_affine_round_trip_and_refusals() -> None:

@@ -13,8 +13,6 @@ JUDGED: Mapping[str, str] = {
     NUMBERS: "tags, blobs, runs and numbers were judged",
 }
 """What a verdict at each level does not cover; at the highest, what it covers."""
-NEEDS: Mapping[str, str] = {TAGS: "a partitioner", COMPILES: "a compiler", RUNS: "a runtime", NUMBERS: "a runtime"}
-"""What a backend must have for a level, in addition to the needs of the lower levels."""
 
 
 def reaches(level: str, wanted: str) -> bool:

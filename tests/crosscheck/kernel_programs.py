@@ -69,14 +69,6 @@ def prelu(draw: Draw) -> Program:
     return Program(model, (codes,), elementwise.prelu(tensor(alpha), a, x, y))
 
 
-def quantize_float(draw: Draw) -> Program:
-    y = draw.affine()
-    steps = np.concatenate([np.arange(-300, 300) / 2, draw.rng.uniform(-300, 300, 200)])
-    reals = (steps * y.scale).astype(np.float32)
-    model = one_operator("QUANTIZE", [Spec(reals.shape, dtype="float32")], spec(reals.shape, y), "QuantizeOptions")
-    return Program(model, (reals,), elementwise.quantize_float(y))
-
-
 def binary(name: str, options: str, kernel: Callable[..., Callable[..., Tensor]]) -> Callable[[Draw], Program]:
     """ADD, SUB, MUL with and without broadcasting; inputs outside the operator's range are drawn again."""
 
@@ -479,7 +471,6 @@ PROGRAMS: dict[str, Callable[[Draw], Program]] = {
     "PADV2": padv2,
     "PRELU": prelu,
     "QUANTIZE": unary("QUANTIZE", lambda x, y: elementwise.requantize(x, y)),
-    "QUANTIZE of float32": quantize_float,
     "REDUCE_MAX": reduced("REDUCE_MAX", pool.reduce_max),
     "REDUCE_MIN": reduced("REDUCE_MIN", pool.reduce_min),
     "RELU": unary("RELU", _relu(0.0, None)),

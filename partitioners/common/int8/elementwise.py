@@ -15,7 +15,7 @@ from torch import Tensor
 
 from npu_assay.partitioners.common.int8.lut import ALL_CODES, lookup, table_kernel
 from npu_assay.partitioners.common.int8.output import Bounds, Kernel, Kernel2, bounds, double_round_stage
-from npu_assay.partitioners.common.rescale import half_away_, quantize_multiplier, tflite_double_round
+from npu_assay.partitioners.common.rescale import quantize_multiplier, tflite_double_round
 from npu_assay.reference.affine import Affine, float32
 
 _LEFT_SHIFT = 20
@@ -100,15 +100,6 @@ def prelu(alpha: Tensor, a: Affine, x: Affine, y: Affine) -> Kernel:
         return torch.where(value >= 0, lookup(positive, codes), finish(value * slope))
 
     return apply
-
-
-def quantize_float(y: Affine) -> Kernel:
-    """float32 -> int8: float32 quotient by the scale, ties away from zero. QUANTIZE from float32.
-
-    Infinities saturate; what NaN becomes is undefined, as in LiteRT.
-    """
-    steps = (y.qmin - y.zero_point, y.qmax - y.zero_point)
-    return lambda reals: half_away_((reals.float() / y.scale32).clamp_(*steps)).add_(y.zero_point).to(torch.int8)
 
 
 def _sum(a: Affine, b: Affine, y: Affine, sign: int, activation: Bounds | None) -> Kernel2:

@@ -11,7 +11,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from npu_assay.partitioners.ethosu.rewriting.writer import Writer, shape, tensor
 
 aten = torch.ops.aten
-VECTOR, MATRIX, BATCH = 1, 2, 3
+VECTOR, MATRIX = 1, 2
 
 
 def addmm(w: Writer, input: fx.Node, mat1: fx.Node, mat2: fx.Node, *, beta: float = 1, alpha: float = 1) -> fx.Node:
