@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -42,20 +41,16 @@ MISTAKES = [
 ]
 
 
-def alone(program: str, *arguments: str) -> tuple[subprocess.CompletedProcess[str], float]:
-    """A program in an interpreter of its own, and the processor time that it took."""
-    start = os.times()
-    done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False)
-    end = os.times()
-    return done, end.children_user + end.children_system - start.children_user - start.children_system
+def alone(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A program in an interpreter of its own."""
+    return subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize(("arguments", "told"), MISTAKES, ids=[" ".join(words) for words, _ in MISTAKES])
 def test_a_mistake_is_told_without_torch(arguments: tuple[str, ...], told: str, tmp_path: Path) -> None:
-    done, seconds = alone(WITHOUT_TORCH, *arguments)
+    done = alone(WITHOUT_TORCH, *arguments)
     assert done.returncode == 2 and done.stdout == "", done.stderr
     assert done.stderr.startswith(f"assay: {told}") and len(done.stderr.splitlines()) == 1
-    assert seconds < 1.5
 
 
 @pytest.mark.parametrize("arguments", [words for words, _ in MISTAKES if words[:2] != ("certify", "ethos-u85")])
@@ -66,7 +61,7 @@ def test_the_command_itself_says_the_same(
     monkeypatch.chdir(tmp_path)
     assert torch.__name__ in sys.modules
     found = CliRunner().invoke(main, [*arguments])
-    assert found.exit_code == 2 and found.stderr == alone(WITHOUT_TORCH, *arguments)[0].stderr
+    assert found.exit_code == 2 and found.stderr == alone(WITHOUT_TORCH, *arguments).stderr
 
 
 def test_what_is_right_is_not_held_up() -> None:
@@ -82,9 +77,8 @@ tell_mistakes("fake_backend:backend", None, "zzzz")
 from npu_assay.conformance.isolation.origin import JUDGES
 print([name for name in (*JUDGES, "torch") if name in sys.modules])
 """
-    done, seconds = alone(program)
+    done = alone(program)
     assert done.stdout == "[]\n", done.stderr
-    assert seconds < 2.5  # for all of them
 
 
 def test_a_look_that_fails_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,6 @@ import ast
 import re
 import subprocess
 import sys
-import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -49,11 +48,8 @@ def test_every_verdict_names_a_constraint_of_its_row() -> None:
         assert (case.expect == "unspecified") <= (case.side == "context"), case.id
 
 
-def test_generation_is_deterministic_and_quick() -> None:
-    started = time.process_time()
-    again = cases_for(TABLE)
-    assert time.process_time() - started < 2
-    assert again == CASES
+def test_generation_is_deterministic() -> None:
+    assert cases_for(TABLE) == CASES
     hash(CASES)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import time
 from typing import Any
 
 import flatbuffers
@@ -217,10 +216,9 @@ def _tree(children: int, levels: int) -> bytes:
 
 
 def test_sharing_that_grows_exponentially_ends_soon() -> None:
-    start = time.perf_counter()
+    """Read whole, it would be a billion nodes."""
     with pytest.raises(FormatError, match="sharing of data is excessive"):
         read(TREE, _tree(2, 30), b"TEST")
-    assert time.perf_counter() - start < 1
 
 
 def test_nesting_has_a_limit() -> None:

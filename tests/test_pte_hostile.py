@@ -92,9 +92,9 @@ def test_a_damaged_file_is_refused_or_read_in_bounded_time_and_memory() -> None:
     found = Counter[str]()
     with _limited(_bound(max(_blobs(), key=len))):
         for blob in _damaged(MUTATIONS, 20):
-            start = time.perf_counter()
+            start = time.process_time()
             found[_outcome(blob)] += 1
-            assert time.perf_counter() - start < 5
+            assert time.process_time() - start < 5
     assert found.total() == MUTATIONS
     assert min(found["refused"], found["read"]) > MUTATIONS // 20
 
@@ -157,14 +157,14 @@ def _ran(source: bytes | Program) -> Iterator[str]:
     """What came of each method: it ran or failed with one line, soon."""
     loaded = load(source, {"TwiceBackend": TwiceRuntime()}, step_limit=2_000, memory_limit=2**28)
     for method in loaded.methods:
-        start = time.perf_counter()
+        start = time.process_time()
         try:
             loaded.execute(method, _inputs(loaded.plan(method)))
             yield "run"
         except ExirError as error:
             assert "\n" not in str(error)
             yield "failed"
-        assert time.perf_counter() - start < 5
+        assert time.process_time() - start < 5
 
 
 def test_a_damaged_program_runs_or_fails_with_one_clear_error() -> None:

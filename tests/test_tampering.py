@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import json
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -329,7 +328,5 @@ def test_limits_and_messages_agree(drifting: tuple[CaseResult, ...], refusing: t
 def test_a_hostile_table_is_a_problem_and_no_crash(table: str, good: Files) -> None:
     certificate = read_certificate(good[CERTIFICATE].decode())
     fitting = replace(certificate, table={**certificate.table, "sha256": sha256(table)})
-    start = time.monotonic()
     found = check({**good, "table.toml": table.encode(), CERTIFICATE: certificate_text(fitting).encode()})
     assert not found.certified and found.problems[0].startswith("table.toml")
-    assert time.monotonic() - start < 10
