@@ -25,7 +25,7 @@ main(sys.argv[1:])
 """
 MISTAKES = [
     (("certify", "nosuch"), "no backend 'nosuch'; known: ethos-u55"),
-    (("certify", "neutron", "-k", "zzzz"), "-k 'zzzz': matches none of "),
+    (("certify", "neutron-1.4", "-k", "zzzz"), "-k 'zzzz': matches none of "),
     (("certify", "ethos-u85", "-k", "relu and zzzz"), "-k 'relu and zzzz': matches none of "),
     (("certify", "xnnpack", "-k", "a(b"), "-k 'a(b': found '(', expected 'and', 'or' or the end"),
     (("certify", "neutron", "--table", "nosuch"), "no table 'nosuch'; known: "),

@@ -20,7 +20,8 @@ from npu_assay.conformance.cases.families.convolution.static import (
     with_operand,
 )
 from npu_assay.conformance.cases.families.elementwise.binary import binary
-from npu_assay.conformance.cases.families.linear.matrices import linear_form, mm
+from npu_assay.conformance.cases.families.linear.matrices import mm
+from npu_assay.conformance.cases.families.linear.matrix_weights import linear_form
 from npu_assay.conformance.cases.make import Call, Q, X, call, constant, model, quant, weight_quant
 from npu_assay.conformance.cases.pieces.contexts import used_twice
 from npu_assay.conformance.programs.build import build

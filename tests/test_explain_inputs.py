@@ -185,8 +185,25 @@ def test_every_way_to_give_inputs_is_one_call() -> None:
 )
 def test_inputs_that_do_not_fit_are_told(given: Any) -> None:
     program = load_model("test_explain_inputs:by_name").program
-    with pytest.raises(UsageError, match=r"^inputs: found .*, expected attention_mask, input_ids by name$"):
+    with pytest.raises(UsageError, match=r"^inputs\[0\]: found .*, expected attention_mask, input_ids by name$"):
         npu_assay.explain(program, ["xnnpack"], inputs=[given])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (torch.ones(1, 5), r"attention_mask: wrong input: found float32\[1, 5\], expected float32\[1, 4\]"),
+        (torch.ones(4), r"attention_mask: wrong input: found float32\[4\], expected float32\[1, 4\]"),
+        (MASK.double(), r"attention_mask: wrong input: found float64\[1, 4\], expected float32\[1, 4\]"),
+    ],
+)
+@pytest.mark.parametrize("name", ["samples", "inputs"])
+def test_samples_and_inputs_of_other_sizes_are_told(name: str, wrong: Tensor, told: str) -> None:
+    program = load_model("test_explain_inputs:by_name").program
+    fits: dict[str, Any] = {"input_ids": IDS, "attention_mask": MASK}
+    with pytest.raises(UsageError, match=rf"^{name}\[1\]: {told}$"):
+        given: dict[str, Any] = {name: [fits, {**fits, "attention_mask": wrong}]}
+        npu_assay.explain(program, ["xnnpack"], **given)
 
 
 def test_a_factory_of_inputs_in_another_order_is_told() -> None:

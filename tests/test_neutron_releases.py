@@ -12,8 +12,11 @@ import torch
 from click.testing import CliRunner
 
 from npu_assay.conformance.cases import cases_for
+from npu_assay.conformance.cases.loosened import KEPT
+from npu_assay.conformance.cases.witnesses import shipped
 from npu_assay.conformance.cli import main
 from npu_assay.conformance.compare.releases import page
+from npu_assay.conformance.covering.renew import answers_of
 from npu_assay.conformance.predicates.applications import application
 from npu_assay.conformance.predicates.definitions import defined
 from npu_assay.conformance.predicates.evaluation import holds
@@ -121,6 +124,14 @@ def test_they_keep_every_limit_of_the_row() -> None:
             known, row = application(case.graph, case.subject), NEXT.row(case.row)
             for each in defined(NEXT, row, None):
                 assert holds(each.predicate, known.with_value(each.value).find) is True, (case.id, each.code)
+
+
+def test_what_is_recorded_of_them_is_what_predicates_say() -> None:
+    """So that listing the cases of this release needs no torch; `covering.renew` writes it."""
+    recorded = {key: told[KEPT] for key, told in shipped().items() if KEPT in told}
+    assert answers_of(NEXT) == recorded and {True, False} <= {
+        each for told in recorded.values() for each in told.values()
+    }
 
 
 def test_without_a_table_before_it_there_are_none() -> None:

@@ -16,8 +16,15 @@ OF_NUMBERS = {"gate1", "gate2", "gate3", "gate4", "not_constant", "not_saturated
 MADE = re.compile(r'(?:fail|Failure)\(\s*"([a-z_0-9]+)"')
 
 
-def failed(verdict: str, expect: str, *checks: str, lsb: float | None = None, **changes: object) -> CaseResult:
-    """A failing result of a case that promises `expect`."""
+def failed(
+    verdict: str,
+    expect: str,
+    *checks: str,
+    lsb: float | None = None,
+    bound: tuple[float | None, float | None] = (None, None),
+    **changes: object,
+) -> CaseResult:
+    """A failing result of a case that promises `expect`. bound: in LSB, and the worst ratio to it."""
     failures = tuple(Failure(check, "run: ValueError: no") for check in checks)
     record = CaseResult(
         *("a/c/outside/x", "a", "c", "outside", expect, "limit" if expect == "reject" else None, ""),
@@ -25,7 +32,7 @@ def failed(verdict: str, expect: str, *checks: str, lsb: float | None = None, **
         reasons=(),
         status="fail",
         failures=failures,
-        metrics={"max_lsb": lsb},
+        metrics=dict(zip(("max_lsb", "bound_lsb", "worst_ratio_to_bound"), (lsb, *bound), strict=True)),
         partitions=0,
         blobs=(),
     )
@@ -62,6 +69,9 @@ def failed(verdict: str, expect: str, *checks: str, lsb: float | None = None, **
         (failed("accept", "accept", "gate1", "gate2", lsb=1), "Numbers 1 LSB off"),
         (failed("accept", "accept", "gate1", "gate3", lsb=1), "Numbers 1 LSB off"),
         (failed("accept", "accept", "gate1", lsb=2), "Wrong numbers"),
+        (failed("accept", "accept", "gate1", lsb=6, bound=(3.3, 1.9)), "Numbers 1 LSB off"),
+        (failed("accept", "accept", "gate1", lsb=7, bound=(3.3, 2.1)), "Wrong numbers"),
+        (failed("accept", "accept", "gate1", lsb=2, bound=(0.9, 2.0)), "Wrong numbers"),
         (failed("accept", "accept", "gate3", lsb=0), "Numbers that the float golden excludes"),
         (failed("accept", "accept", "gate1"), "Wrong numbers, where the result is not a code"),
         (failed("accept", "accept", "gate1", "gate3"), "Wrong numbers, where the result is not a code"),

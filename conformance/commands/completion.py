@@ -24,15 +24,21 @@ def tables(context: click.Context, parameter: click.Parameter, incomplete: str) 
 
 
 def operators(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Operators of the table that is asked for; of all that ship with the suite, while none is."""
-    from npu_assay.conformance.table import FOLDER, TableError, load_table
+    """Operators of the table that is asked for, or that the backend names; of all shipped ones where neither is known.
 
-    named = context.params.get("table")
+    Whole names, else the short ones that people type.
+    """
+    from npu_assay.conformance.backend.stated_table import stated_table
+    from npu_assay.conformance.table import FOLDER, TableError, load_table
+    from npu_assay.conformance.table.operator_names import names_of
+
+    named = context.params.get("table") or stated_table(context.params.get("backend") or "")
     try:
         found = [load_table(name) for name in ([named] if named else map(str, FOLDER.glob("*.toml")))]
     except TableError:
         return []
-    return _names(sorted({row.name for table in found for row in table.rows}), incomplete)
+    rows = sorted({row.name for table in found for row in table.rows})
+    return _names(rows, incomplete) or _names(sorted({name for row in rows for name in names_of(row)}), incomplete)
 
 
 def every_operator(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:

@@ -1,7 +1,8 @@
 """`python -m npu_assay.conformance.covering.renew TABLE...`: look for the cases and proofs of a shipped table again.
 
 Writes `cases/found/NAME.json`, which all releases of a table share: for each row in each precision, by its content,
-the cases that were found and the proofs of what cannot be shown. Rows whose content is known already are left as they
+the cases that were found, the proofs of what cannot be shown, and of a release that follows another what
+`cases.loosened` asks. Rows whose content is known already are left as they
 are, unless `--all` is given: what is written does not depend on that, as each row is searched by itself. Prints the
 numbers for `shipped.toml`.
 """
@@ -15,7 +16,10 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from npu_assay.conformance.cases import cases_for
+from npu_assay.conformance.cases import cases_for, limits_of, within
+from npu_assay.conformance.cases.family import STATIC_INT8
+from npu_assay.conformance.cases.loosened import KEPT, kept
+from npu_assay.conformance.cases.rows import drafts as row_drafts
 from npu_assay.conformance.cases.witnesses import FOLDER, TURNED, changes, content_key, is_found, shipped
 from npu_assay.conformance.covering.domain import Tried
 from npu_assay.conformance.covering.looks import Look, Place, looks, places
@@ -42,7 +46,20 @@ def renewed(table: Table, again: bool, only: Sequence[str] = ()) -> dict[str, An
         found[key] = _searched(defined(table, row, precision), looked[place], every[place])
         write(table, found)  # a search that is stopped goes on
         print(f"{row.name} {precision or ''}: {_told(found[key])}", file=sys.stderr, flush=True)
+    for key, answers in answers_of(table).items():
+        found[key] = {**found[key], KEPT: answers}
     return found
+
+
+def answers_of(table: Table) -> dict[str, dict[str, bool]]:
+    """Which drafts outside of limits that are gone keep those that are left, by the content of a row that has some."""
+    answers = dict[str, dict[str, bool]]()
+    for row, precision in places(table):
+        limits = limits_of(table, row, precision)
+        drafts = within(limits, row_drafts(row, precision or STATIC_INT8, limits) or [])
+        if told := kept(table, row, precision or STATIC_INT8, drafts):
+            answers[content_key(table, row, precision)] = told
+    return answers
 
 
 def releases(table: Table) -> list[Table]:

@@ -39,12 +39,12 @@ def explain(
     """
     from npu_assay.conformance.backend.loading import load_whole
     from npu_assay.conformance.explain.explaining import How, explained
-    from npu_assay.conformance.explain.inputs import inputs_of
+    from npu_assay.conformance.explain.inputs import fitting
     from npu_assay.conformance.explain.models import model_of
 
     _check_types(program, backends, samples, inputs)
-    model = model_of(program, inputs or samples)
-    given = None if samples is None else [inputs_of(program, each) for each in samples]
+    given = None if samples is None else fitting(program, "samples", samples)
+    model = model_of(program, fitting(program, "inputs", inputs) if inputs else given)
     loaded = [load_whole(each) if isinstance(each, str) else each for each in backends]
     return Explanation(model.name, tuple(explained(model, each, given, How(dynamic))[0] for each in loaded))
 

@@ -13,6 +13,8 @@ from torch.export.graph_signature import ConstantArgument, InputKind
 from torch.utils import _pytree as pytree
 
 from npu_assay.conformance.common.errors import UsageError
+from npu_assay.partitioners.exir import InputError
+from npu_assay.partitioners.exir.run import check_inputs
 
 Given = Any
 """What a user gives: a tuple of positional inputs, a dict of those by name, or a pair of both."""
@@ -63,7 +65,19 @@ def inputs_of(program: ExportedProgram, given: Given) -> Inputs:
     if not found.args and set(found.kwargs) == set(named(program)):
         return nested(program, [found.kwargs[name] for name in named(program)])
     what = f"{len(found.args)} positional and {_listed(found.kwargs)}"
-    raise UsageError(f"inputs: found {what}, expected {_listed(names) or 'none'} by name")
+    raise UsageError(f"found {what}, expected {_listed(names) or 'none'} by name")
+
+
+def fitting(program: ExportedProgram, name: str, given: Sequence[Given]) -> list[Inputs]:
+    """What a user gives, several times, by this name. Raises UsageError where one does not fit the program."""
+    found = list[Inputs]()
+    for number, each in enumerate(given):
+        try:
+            found.append(inputs_of(program, each))
+            check_inputs(program, found[-1].leaves)
+        except (UsageError, InputError) as error:
+            raise UsageError(f"{name}[{number}]: {error}") from error
+    return found
 
 
 def _listed(names: Sequence[str] | Mapping[str, Any]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import resource
 import select
-import signal
 import socket
 import time
 from collections import deque
@@ -17,14 +16,13 @@ from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.isolation import forkserver, judge, origin
 from npu_assay.conformance.isolation.forking import fork
 from npu_assay.conformance.isolation.forkserver import ASK, ENDED, ENDS, KILL, LOADED, READY, REFUSED, RUN, Subject
-from npu_assay.conformance.isolation.frames import LAST, STAGE
+from npu_assay.conformance.isolation.frames import LAST
 from npu_assay.conformance.isolation.judge import Bench
 from npu_assay.conformance.isolation.leaks import GRACE
 from npu_assay.conformance.isolation.limits import MEBI, Limits, end, is_stopped, resident
 from npu_assay.conformance.isolation.privileges import hide_memory
-from npu_assay.conformance.isolation.runner import take
-from npu_assay.conformance.isolation.usage import taken
 from npu_assay.conformance.isolation.wire import Wire, WireError
+from npu_assay.conformance.isolation.workers import LOOK, Task, Worker, cause
 from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.record.levels import NUMBERS
 from npu_assay.conformance.record.results import CaseResult, Failure, ResultError, from_line
@@ -33,84 +31,10 @@ from npu_assay.conformance.run.selection import cases_of_run
 from npu_assay.conformance.table import load_table
 
 CHUNK = 16  # cases that a runner has waiting, so that it never waits itself
-LOOK = 0.2  # seconds between two looks at clocks and memory
 SPARE = 16  # open files that runners leave for the rest of the run, which writes reports
 BEAT = 1.0  # seconds between two questions to the forkserver when nothing else is new
 SILENCE = 60.0  # seconds without its answer; one that is stopped is noticed at once
 LOADING = 600.0  # seconds that a backend may take to load
-
-
-@dataclass
-class Task:
-    """A case to run. fault: how its first process ended, if that had run other cases before; else None."""
-
-    name: str
-    fault: tuple[str, str] | None = None
-
-
-@dataclass
-class Worker:
-    """A runner and its judge as the run sees them. given: their cases; the first has been running since `since`.
-
-    process, judge: their ids, 0 before the forkserver has told the runner's.
-    """
-
-    wire: Wire
-    files: list[int]
-    given: deque[Task] = field(default_factory=deque)
-    process: int = 0
-    judge: int = 0
-    since: float = 0.0
-    memory: int = 0
-    measured: float = 0.0  # when its memory was, and that of what it started
-    ran: int = 0
-    retired: bool = False
-    alone: float = 0.0  # when its judge was found to have ended
-    verdict: tuple[str, str] | None = None  # check and message of a runner that the run itself ended
-
-    def give(self, tasks: Sequence[Task]) -> None:
-        """Add cases."""
-        if not self.given:
-            self.since = time.monotonic()
-        self.given.extend(tasks)
-        self.wire.send_text("".join(f"{task.name}\n" for task in tasks))
-
-    @property
-    def stage(self) -> str:
-        """The stage of the running case."""
-        return os.pread(self.files[0], STAGE, 0).decode("utf-8", "replace").strip(" \0") or "start"
-
-    def takes_more(self, limit: int) -> bool:
-        """Whether it uses more bytes than `limit` beyond what was loaded.
-
-        The runner's own memory is looked at each time; every LOOK seconds also its child processes, its files in memory
-        and what it printed.
-        """
-        if resident(self.process) - self.memory > limit:
-            return True
-        if time.monotonic() - self.measured < LOOK:
-            return False
-        self.measured = time.monotonic()
-        return taken(self.process, self.memory) > limit
-
-    def close(self) -> None:
-        """Give back the connection and the files; the judge ends."""
-        self.wire.close()
-        for file in self.files:
-            os.close(file)
-        judge, self.judge = self.judge, 0
-        if judge:
-            end(judge)
-            os.waitpid(judge, 0)
-
-    def drain(self, seconds: float) -> None:
-        """Wait for the judge to end, so that all its messages have arrived."""
-        deadline = time.monotonic() + seconds
-        while self.judge and time.monotonic() < deadline:
-            if os.waitpid(self.judge, os.WNOHANG)[0]:
-                self.judge = 0
-            else:
-                time.sleep(0.002)
 
 
 class ProcessPool:
@@ -165,7 +89,7 @@ class ProcessPool:
         code = self._end_nursery()
         if messages and REFUSED in messages[0]:
             raise forkserver.refusal(messages[0])
-        how = _cause(code) if ready else f"no end in {LOADING:g} s"
+        how = cause(code) if ready else f"no end in {LOADING:g} s"
         raise UsageError(f"backend {self._subject.backend!r}: loading it ends its process ({how})")
 
     def run(self, cases: Sequence[Case], workers: int) -> Iterator[CaseResult]:
@@ -389,7 +313,7 @@ class _Run:
         """A runner has ended: the case that it was running failed; the cases after it are run again."""
         check, message = worker.verdict or (
             "crash",
-            f"{worker.stage}: the process died ({_cause(status)}){_last(worker)}",
+            f"{worker.stage}: the process died ({cause(status)}){worker.last}",
         )
         given = list(worker.given)
         if worker.retired or not given:
@@ -453,21 +377,6 @@ def _too_many(workers: int, found: str) -> UsageError:
         f"cannot start process {workers + 1} for cases: {found}; each needs {1 + forkserver.FILES} of them and the "
         f"rest of the run {SPARE}, and the limit is {_most_files()} in all (ulimit -n): {advice}"
     )
-
-
-def _cause(code: int) -> str:
-    if code >= 0:
-        return f"exit code {code}"
-    try:
-        return signal.Signals(-code).name
-    except ValueError:
-        return f"signal {-code}"
-
-
-def _last(worker: Worker) -> str:
-    """What a process that died wrote to stderr, as a suffix of a message."""
-    text = take(worker.files[2])
-    return f", after writing {text!r}" if text else ""
 
 
 def _only_behind(fault: tuple[str, str]) -> Failure:

@@ -159,6 +159,7 @@ _OTHER = {
 
 ROUNDED = "Numbers 1 LSB off, as another rounding gives them"
 WRONG = "Wrong numbers"
+GROWN = ", and more where what follows makes that larger"
 FAR = f"{WRONG}, further off than rounding explains"
 UNCODED = f"{WRONG}, where the result is not a code"
 
@@ -166,7 +167,7 @@ UNCODED = f"{WRONG}, where the result is not a code"
 def _numbers(result: CaseResult, checks: set[str], rescale: str) -> Symptom:
     """Wrong numbers: a rounding's difference, or more than that."""
     lsb = result.metrics["max_lsb"]
-    if isinstance(lsb, int | float) and 0 < lsb <= 1:
+    if _is_rounding(result):
         scheme = f"the rescale scheme ({rescale or 'the table names none'})"
         return Symptom(
             ROUNDED,
@@ -180,11 +181,25 @@ def _numbers(result: CaseResult, checks: set[str], rescale: str) -> Symptom:
     return Symptom(FAR if isinstance(lsb, int | float) else UNCODED, look, traits=True)
 
 
+def _is_rounding(result: CaseResult) -> bool:
+    """Whether codes are 1 LSB off, or what operators after a rounding make of that.
+
+    Bounds allow each rounding half an LSB, and the others, such as a floor, are off by up to one: twice the bound.
+    """
+    lsb, bound, ratio = (result.metrics[name] for name in ("max_lsb", "bound_lsb", "worst_ratio_to_bound"))
+    if not isinstance(lsb, int | float) or lsb <= 1:
+        return isinstance(lsb, int | float) and lsb > 0
+    return isinstance(bound, float) and isinstance(ratio, float) and bound > 1 and 1 < ratio <= 2
+
+
 def refined(found: Symptom, group: Sequence[CaseResult]) -> Symptom:
     """The pattern of wrong numbers that most of the cases with a pattern show: how they differ from the right ones.
 
-    MOST of those with a pattern must have it, and MANY of all cases; else nothing more is said.
+    MOST of those with a pattern must have it, and MANY of all cases; else nothing more is said. Of roundings, whether
+    any code differs by more than 1 LSB.
     """
+    if found.what == ROUNDED and any(result.metrics["max_lsb"] != 1 for result in group):
+        return replace(found, what=ROUNDED + GROWN)
     told = Counter(KINDS[result.pattern] for result in group if result.pattern)
     if not found.what.startswith(WRONG) or not told:
         return found

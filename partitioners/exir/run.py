@@ -130,7 +130,8 @@ def _check_outputs(lowered: Any, outputs: Sequence[Any], where: str) -> None:
             )
 
 
-def _graph_inputs(program: ExportedProgram, inputs: Sequence[Any]) -> dict[fx.Node, Any]:
+def check_inputs(program: ExportedProgram, inputs: Sequence[Any]) -> list[fx.Node]:
+    """The program's placeholders for its user's inputs. Raises InputError for inputs that do not fit them."""
     placeholders = [n for n in program.graph.nodes if n.op == "placeholder"]
     specs = program.graph_signature.input_specs
     users = [n for n, s in zip(placeholders, specs, strict=True) if s.kind == InputKind.USER_INPUT]
@@ -146,8 +147,13 @@ def _graph_inputs(program: ExportedProgram, inputs: Sequence[Any]) -> dict[fx.No
             raise InputError("wrong input", found=describe(value), expected=describe(node.meta["val"]), where=node.name)
         if isinstance(value, torch.Tensor):
             _check_limits(value, node.meta["val"], node.name)
-    values: dict[fx.Node, Any] = dict(zip(users, inputs, strict=True))
-    for node, spec in zip(placeholders, specs, strict=True):
+    return users
+
+
+def _graph_inputs(program: ExportedProgram, inputs: Sequence[Any]) -> dict[fx.Node, Any]:
+    values: dict[fx.Node, Any] = dict(zip(check_inputs(program, inputs), inputs, strict=True))
+    placeholders = (n for n in program.graph.nodes if n.op == "placeholder")
+    for node, spec in zip(placeholders, program.graph_signature.input_specs, strict=True):
         if spec.kind != InputKind.USER_INPUT:
             values[node] = constant_value(program, spec)
     return values
