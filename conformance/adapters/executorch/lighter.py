@@ -37,7 +37,7 @@ def _unread(self: fx.GraphModule, print_output: bool = True, *args: Any, **kwarg
 @contextmanager
 def lighter() -> Iterator[None]:
     """Passes that run in the body share histories and remembered results."""
-    utils.is_builtin = _is_function
+    utils.is_builtin = _is_function  # type: ignore[assignment]
     NodeSource.__deepcopy__ = _shared  # type: ignore[attr-defined]
     fx.GraphModule.print_readable = _unread  # type: ignore[method-assign]
     try:
