@@ -41,7 +41,7 @@ def taken(process: int, loaded: int, enough: int = 0) -> int:
 
 
 def _sum(sizes: list[tuple[int, int]], files: int) -> int:
-    """Of private and shared bytes of processes, and those in their files."""
+    """The bytes of all processes, given as (private, shared), with those in their files."""
     return sum(private for private, _ in sizes) + max(sum(shared for _, shared in sizes), files)
 
 
