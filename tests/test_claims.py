@@ -122,7 +122,7 @@ def totals() -> str:
         f"Of all {len(told)} findings {own} are in ExecuTorch and {len(told) - own} in engines. "
         f"A user reaches {len(reached)} of them without writing an edge program; "
         f"of {new.total()} of these nothing was found upstream: "
-        "{} crash, {} give wrong numbers, {} are refusals, {} side effects and {} a missed delegation.".format(*counts)
+        "{} crash, {} give wrong numbers, {} are refusals, {} side effects and {} missed delegations.".format(*counts)
     )
 
 

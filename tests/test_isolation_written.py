@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 from test_isolation import PATIENT, failures
+
+from npu_assay.conformance.isolation.forking import fork
+from npu_assay.conformance.isolation.usage import taken
+
+SHARED = 2**26
 
 SOURCE = """
 import {imports}
@@ -118,3 +124,17 @@ def act(device, codes):
 )
 def test_memory_is_counted_wherever_a_case_takes_it(written: str) -> None:
     assert failures(written, limits=PATIENT) == ["memory: run: needs more than 256 MiB"]
+
+
+def test_shares_are_counted_where_whole_pages_are_too_many() -> None:
+    """Pages that a fork shares with its parent count twice, and are more than enough; as shares, they are not."""
+    pages = bytearray(b"x" * SHARED)
+    reading, writing = os.pipe()
+    process = fork(lambda: os.read(reading, 1))
+    try:
+        whole, part = taken(os.getpid(), 0, enough=1 << 40), taken(os.getpid(), 0, enough=0)
+        limit = whole - SHARED // 4
+        assert part < whole - SHARED // 3 and taken(os.getpid(), 0, enough=limit) < limit
+    finally:
+        os.write(writing, pages[:1])
+        os.waitpid(process, 0)

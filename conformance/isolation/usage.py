@@ -24,20 +24,37 @@ def tree(process: int) -> list[int]:
     return found
 
 
-def taken(process: int, loaded: int) -> int:
+def taken(process: int, loaded: int, enough: int = 0) -> int:
     """Bytes used by a process beyond `loaded`, by its descendants, and by the in-memory files that they have open.
 
     A page that several processes share counts in part for each descendant, so a fork of a large process counts little.
-    A page of an in-memory file that is also mapped counts once.
+    A page of an in-memory file that is also mapped counts once. The system counts shares page by page, so it is not
+    asked where whole pages make no more than `enough`: then they are the answer.
     """
     if not LINUX:
         return 0
     processes = tree(process)
-    own = _fields(f"/proc/{process}/status", ("RssAnon", "RssFile", "RssShmem"))
-    below = [_fields(f"/proc/{each}/smaps_rollup", ("Pss", "Pss_Shmem")) for each in processes[1:]]
-    shared = own["RssShmem"] + sum(each["Pss_Shmem"] for each in below)
-    private = own["RssAnon"] + own["RssFile"] + sum(each["Pss"] - each["Pss_Shmem"] for each in below)
-    return private - loaded + max(shared, _in_files(processes))
+    files = _in_files(processes)
+    own, *below = map(_whole, processes)
+    most = _sum([own, *below], files) - loaded
+    return most if most <= enough else _sum([own, *map(_in_part, processes[1:])], files) - loaded
+
+
+def _sum(sizes: list[tuple[int, int]], files: int) -> int:
+    """The bytes of all processes, given as (private, shared), with those in their files."""
+    return sum(private for private, _ in sizes) + max(sum(shared for _, shared in sizes), files)
+
+
+def _whole(process: int) -> tuple[int, int]:
+    """The bytes of its pages, and of those in shared memory, however many processes share them."""
+    found = _fields(f"/proc/{process}/status", ("RssAnon", "RssFile", "RssShmem"))
+    return found["RssAnon"] + found["RssFile"], found["RssShmem"]
+
+
+def _in_part(process: int) -> tuple[int, int]:
+    """The same, each page divided by the processes that share it."""
+    found = _fields(f"/proc/{process}/smaps_rollup", ("Pss", "Pss_Shmem"))
+    return found["Pss"] - found["Pss_Shmem"], found["Pss_Shmem"]
 
 
 def _fields(path: str, names: tuple[str, ...]) -> dict[str, int]:

@@ -75,7 +75,7 @@ class Worker:
         if time.monotonic() - self.measured < LOOK:
             return False
         self.measured = time.monotonic()
-        return taken(self.process, self.memory) > limit
+        return taken(self.process, self.memory, limit) > limit
 
     def close(self) -> None:
         """Give back the connection and the files; the judge ends."""

@@ -30,4 +30,5 @@ def backend(_: str) -> Backend:
         table="coreml@1.5",
         partitioner=lambda **options: TheirPartitioner(CoreMLPartitioner(**options)),
         distributions=("executorch", "coremltools"),
+        flow=f"{__package__}.unrun_flow:UnrunFlow",
     )

@@ -10,6 +10,7 @@ from torch import fx
 from torch.export import ExportedProgram
 
 from npu_assay.conformance.adapters.executorch.idle import idle
+from npu_assay.conformance.adapters.executorch.lighter import lighter
 from npu_assay.conformance.adapters.executorch.quiet import quiet
 from npu_assay.conformance.adapters.executorch.unwritten import unwritten
 from npu_assay.partitioners.exir import BackendDetails, CompileSpec, DelegationSpec, Partitioner, PartitionResult
@@ -31,7 +32,7 @@ class TheirPartitioner(Partitioner):
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
         """The partitioner's tags. Raises ContractError if it changes anything else."""
-        with quiet(), unwritten(), idle():
+        with quiet(), unwritten(), idle(), lighter():
             result = self.theirs.partition(executorch_program(exported_program))
             check_unchanged(executorch_program(exported_program), result.tagged_exported_program)
         _copy_marks(result.tagged_exported_program.graph, exported_program.graph)
@@ -60,7 +61,7 @@ def compiler(backend_id: str, compile_: Compile) -> type[BackendDetails]:
         from executorch.exir.backend.compile_spec_schema import CompileSpec as TheirSpec
 
         specs = [TheirSpec(spec.key, spec.value) for spec in compile_specs]
-        with quiet(), unwritten(), idle():
+        with quiet(), unwritten(), idle(), lighter():
             return PreprocessResult(compile_(executorch_program(edge_program), specs))
 
     return type(backend_id, (_Compiler,), {"preprocess": staticmethod(preprocess)})

@@ -63,4 +63,5 @@ def backend(_: str) -> Backend:
         partitioner=lambda **options: TheirPartitioner(VulkanPartitioner(**options)),
         details=compiler("VulkanBackend", compiled),
         distributions=("executorch", "torchao"),
+        flow=f"{__package__}.unrun_flow:UnrunFlow",
     )

@@ -69,3 +69,23 @@ def test_core_ml_tags_on_linux(tmp_path: Path) -> None:
 def test_more_than_there_is_cannot_be_asked_for(backend: str, level: str, lacks: str, tmp_path: Path) -> None:
     code, output, _ = certify(backend, level, "aten.abs", tmp_path / "out")
     assert code == 2 and f"has no {lacks}" in output
+
+
+def reached(backend: str, expression: str, folder: Path) -> tuple[int, dict[str, Any]]:
+    """The exit code of `assay reach` for one case, and where the case ended."""
+    file = folder / "met.jsonl"
+    done = CliRunner().invoke(main, ["reach", f"executorch:{backend}", "-n", "1", "-k", expression, "--out", str(file)])
+    (line,) = file.read_text().splitlines()
+    return done.exit_code, json.loads(line)
+
+
+@pytest.mark.parametrize("backend", ["vulkan", "coreml"])
+def test_a_module_reaches_the_delegate(backend: str, tmp_path: Path) -> None:
+    code, met = reached(backend, "aten.relu.default and baseline", tmp_path)
+    assert (code, met["end"], met["delegates"]) == (0, "delegated", 1), met
+
+
+def test_what_does_not_compile_ends_a_module_too(tmp_path: Path) -> None:
+    name = "aten.convolution.default/fp32/operator/context/batch_norm_after_transposed_groups"
+    code, met = reached("vulkan", name, tmp_path)
+    assert (code, met["end"], met["stage"]) == (1, "error", "lower"), met
