@@ -126,7 +126,7 @@ class Context(Values[Value]):
     def _dequantize(self, node: fx.Node, name: str, args: tuple[Any, ...]) -> None:
         source = args[0]
         if source in self._constants:
-            codes = array_of(node, self._constants[source])
+            codes = array_of(self._constants[source])
             quantisation = self._per_channel(node, args) if name == DEQUANTIZE_PER_CHANNEL else per_tensor(node)
             self.values[node] = Value(source.name, codes.shape, quantisation, data=codes)
             return
@@ -139,15 +139,13 @@ class Context(Values[Value]):
         """Scales and zero points of a per-channel dequantize node, which must be constants."""
         for argument in args[1:3]:
             require(argument in self._constants, node, "per-channel parameters", argument, "constants")
-        scales, zero_points = (array_of(node, self._constants[a]).reshape(-1).tolist() for a in args[1:3])
+        scales, zero_points = (array_of(self._constants[a]).reshape(-1).tolist() for a in args[1:3])
         axis = axis_of(node, args[3], len(static_shape(node)))
         return Quantisation(tuple(stored_scale(node, n) for n in scales), tuple(int(z) for z in zero_points), axis)
 
 
-def array_of(node: fx.Node, tensor: torch.Tensor) -> Array:
-    """A constant's data. Raises CompileError when it is a fake tensor."""
-    fake = isinstance(tensor, torch._subclasses.FakeTensor)
-    require(not fake, node, "constant", "a fake tensor", "a tensor with data")
+def array_of(tensor: torch.Tensor) -> Array:
+    """A constant's data."""
     array: Array = tensor.detach().cpu().numpy()
     return array
 

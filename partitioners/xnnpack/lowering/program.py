@@ -8,9 +8,8 @@ import torch
 from torch import fx
 from torch.export import ExportedProgram
 
-from npu_assay.partitioners.common.lowering import function_calls, lowering_of, returned_nodes, separate
+from npu_assay.partitioners.common.lowering import constants_of, function_calls, lowering_of, returned_nodes, separate
 from npu_assay.partitioners.exir.compiling import require
-from npu_assay.partitioners.exir.constants import constant_values
 from npu_assay.partitioners.exir.nodes import value as value_of
 from npu_assay.partitioners.exir.ops import GETITEM, QUANTIZE_PER_TENSOR, target_name
 from npu_assay.partitioners.exir.qdq import qparams
@@ -37,7 +36,7 @@ from npu_assay.partitioners.xnnpack.xnn_model import XModel
 
 def lower(program: ExportedProgram) -> XModel:
     """The subgraph of a delegated program. Raises CompileError for what has no equivalent."""
-    constants = constant_values(program)
+    constants = constants_of(program)
     walk = _Walk(Context(constants))
     inputs = [node for node in program.graph.nodes if node.op == "placeholder" and node.name not in constants]
     for node in inputs:
