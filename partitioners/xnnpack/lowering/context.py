@@ -26,12 +26,14 @@ class Context(Values[Value]):
         self._converted: dict[tuple[int, PerToken], int] = {}
 
     def made(self, node: fx.Node) -> Value | None:
-        """The value of a constant, or of a dequantize node, whose numbers are computed when they are first needed."""
+        """The value of a constant, or of a quantize or dequantize node, which are computed when first needed."""
         found = self.constant(node)
         if found is not None:
             return constant_value(node, found)
-        is_lazy = node.op == "call_function" and target_name(node.target) == DEQUANTIZE_PER_TENSOR
-        return self._dequantised(node) if is_lazy else None
+        name = target_name(node.target) if node.op == "call_function" else ""
+        if name == QUANTIZE_PER_TENSOR:
+            return self._quantised(node)
+        return self._dequantised(node) if name == DEQUANTIZE_PER_TENSOR else None
 
     def codes(self, dequantize: fx.Node) -> Value:
         """The codes that a per-tensor dequantize reads, with constant parameters."""
@@ -72,12 +74,12 @@ class Context(Values[Value]):
             self._converted[source, quant] = self.model.emit("Convert", [source], "qdint8", quant)
         return self._converted[source, quant]
 
-    def quantised(self, node: fx.Node) -> None:
+    def _quantised(self, node: fx.Node) -> Value:
         """Codes that a Convert makes of numbers."""
         source, quant = self.value(node.args[0], node), per_tensor(node)
         last = source.is_channels_last
         made = self.model.emit("Convert", [id_of(self.model, source, last)], "qint8", quant)
-        self.values[node] = Value(node.name, source.shape, "qint8", quant, {last: made}, open_axes=source.open_axes)
+        return Value(node.name, source.shape, "qint8", quant, {last: made}, open_axes=source.open_axes)
 
 
 def per_tensor(node: fx.Node) -> PerTensor:
