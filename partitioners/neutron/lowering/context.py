@@ -18,7 +18,7 @@ from npu_assay.partitioners.exir.ops import (
     QUANTIZE_PER_TENSOR,
     target_name,
 )
-from npu_assay.partitioners.neutron.formats import Format, infer_formats, to_nhwc
+from npu_assay.partitioners.neutron.formats import channels_first_nodes, to_nhwc
 from npu_assay.partitioners.neutron.lowering.model import Array, ModelBuilder
 from npu_assay.partitioners.neutron.lowering.quantisation import (
     Quantisation,
@@ -42,7 +42,7 @@ class Context(Values[Value]):
     def __init__(self, graph: fx.Graph, operators: Operators, constants: Mapping[fx.Node, torch.Tensor]) -> None:
         super().__init__()
         self.model = ModelBuilder()
-        self._formats = infer_formats(graph, operators)
+        self._channels_first = channels_first_nodes(graph, operators)
         self._constants = constants
 
     # -- reading
@@ -54,9 +54,9 @@ class Context(Values[Value]):
         return value
 
     def layout(self, node: fx.Node) -> Layout:
-        """The layout that the node's format asks for: channels last for channels-first nodes."""
+        """The layout that the node's result has on the device: channels last for channels-first nodes."""
         rank = len(static_shape(node))
-        return to_nhwc(rank) if self._formats.get(node) is Format.CHANNELS_FIRST else identity(rank)
+        return to_nhwc(rank) if node in self._channels_first else identity(rank)
 
     def tensor(self, value: Value, layout: Layout | None = None) -> int:
         """The value's device tensor in a layout (None: where it costs nothing)."""
