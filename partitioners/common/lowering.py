@@ -64,7 +64,7 @@ def returned_nodes(output: fx.Node) -> list[fx.Node]:
 
 
 def result_of(node: fx.Node) -> torch.Tensor:
-    """A node's (first) result, without data. Raises CompileError for what is no tensor."""
+    """A node's (first) result, without data. Raises CompileError for a value that is not a tensor."""
     found = value_of(node)
     if found is None:
         raise refusal(node, "result", type(node.meta.get("val")).__name__, "a tensor")
