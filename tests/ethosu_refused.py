@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
-from delegated import delegated
 from ethosu_runs import blob_of, compiled
 from lowering_graphs import IMAGE, OTHER, Operation, Q, X, activation, constant, convolution, graph
-from torch import fx
+from refusing import Damaged, argument, forgotten, inserted, node, returned
 from torch.export import ExportedProgram
 from tosa_graph_families import TO_COPY, indices, integers, unary
 
-from npu_assay.conformance.programs.build import build
 from npu_assay.conformance.programs.graph import Graph, Quant, Ref, Step, Value
-from npu_assay.partitioners.exir.ops import edge_op
 
 PLAIN = Quant(2.0**-8, 0, -127)
 Z = activation("z", IMAGE, OTHER)
@@ -36,62 +32,9 @@ def step(op: str, *args: Any, values: tuple[Value, ...] = (activation("x", IMAGE
     return graph(values, [Step("y", op, args, kwargs, y, outputs)], [Ref("y")])
 
 
-@dataclass(frozen=True)
-class Damaged:
-    """A program that is changed after it was made, into one that torch does not make."""
-
-    graph: Graph
-    change: Callable[[ExportedProgram], None]
-
-    def compiled(self, device: str) -> bytes:
-        """The blob, if there is one."""
-        program = delegated(build(self.graph))
-        self.change(program)
-        return blob_of(program, device)
-
-
-def node(program: ExportedProgram, part: str) -> fx.Node:
-    """The first node whose name has that part."""
-    found: fx.Node = next(each for each in program.graph.nodes if part in each.name)
-    return found
-
-
-def argument(part: str, position: int, value: Any) -> Callable[[ExportedProgram], None]:
-    """Give a node another argument; for text, the node of that name."""
-
-    def change(program: ExportedProgram) -> None:
-        node(program, part).update_arg(position, node(program, value) if isinstance(value, str) else value)
-
-    return change
-
-
 def gaps(program: ExportedProgram) -> None:
     """An operand whose rows do not lie next to each other."""
     node(program, "dequantize").meta["val"] = torch.empty_strided((4, 6), (12, 2), device="meta")
-
-
-def forgotten(program: ExportedProgram) -> None:
-    """Constants without data, as programs with fake tensors have them."""
-    program.state_dict.clear()
-
-
-def returned(part: str) -> Callable[[ExportedProgram], None]:
-    """Give back what a node gives, unquantized."""
-
-    def change(program: ExportedProgram) -> None:
-        program.graph.output_node().args = ((node(program, part),),)
-        program.graph.eliminate_dead_code()
-
-    return change
-
-
-def negated(program: ExportedProgram) -> None:
-    """An operator between two others, without a quantize node after it."""
-    last = node(program, "aten_abs")
-    with program.graph.inserting_before(last):
-        extra = program.graph.call_function(edge_op("aten.neg.default"), last.args)
-    extra.meta = dict(last.meta)
-    last.args = (extra,)
 
 
 def pair(name: str, second: Value, *rest: object, shape: tuple[int, ...] = IMAGE, **options: Any) -> Graph:
@@ -234,7 +177,8 @@ PROGRAMS: dict[str, Graph | Operation | Damaged] = {
     "plain weights": replace(CONV, more=(replace(integers("w", (4, 4, 2, 3), "int8"), constant=True), CONV.more[1])),
     "real output": Damaged(unary("abs", (2, 3)).graph(), returned("aten_abs")),
     "real output of a copy": Damaged(unary("view_copy", (2, 3), (3, 2)).graph(), returned("aten_view")),
-    "operand without codes": Damaged(unary("abs", (2, 3)).graph(), negated),
+    "operand without codes": Damaged(unary("abs", (2, 3)).graph(), inserted("aten.neg.default", "aten_abs")),
+    "no outputs": Damaged(unary("abs", (2, 3)).graph(), returned()),
     "computed scale": Damaged(unary("abs", (2, 3)).graph(), argument("dequantize", 1, "x_codes")),
     "scale 0": Damaged(unary("abs", (2, 3)).graph(), argument("decomposed_quantize", 1, 0.0)),
     "scale of no number": Damaged(unary("abs", (2, 3)).graph(), argument("decomposed_quantize", 1, math.nan)),
@@ -255,7 +199,7 @@ def blob(name: str) -> bytes:
     """What the compiler makes of a program; it should refuse it."""
     device, program = "u55" if name in ON_U55 else "u85", PROGRAMS[name]
     if isinstance(program, Damaged):
-        return program.compiled(device)
+        return blob_of(program.program(), device)
     return compiled(program.graph() if isinstance(program, Operation) else program, device).blob
 
 
@@ -329,6 +273,7 @@ SAYS = {
     "large positive constant": "int64 constant: found 2147483648..2147483648, expected numbers of 32 bits",
     "plain bias": "bias: found INT32, expected int32 codes or numbers",
     "plain weights": "weights: found INT8, expected int8 codes",
+    "no outputs": "outputs: found (), expected one or more nodes",
     "real output": "result: found numbers without a quantize after them, expected a quantized result",
     "real output of a copy": "output: found aten_view_copy_default, expected codes or integers",
     "operand without codes": "result: found numbers without a quantize after them, expected a quantized result",

@@ -11,9 +11,8 @@ from torch import fx
 
 from npu_assay.partitioners.exir.ops import target_name
 from npu_assay.partitioners.neutron.formats import (
-    Format,
     channel_dim,
-    infer_formats,
+    channels_first_nodes,
     is_trivial_transposition,
     permuted,
     supported_transposition,
@@ -23,13 +22,15 @@ from npu_assay.partitioners.neutron.formats import (
 from npu_assay.partitioners.neutron.operators import OPERATORS
 from npu_assay.partitioners.neutron.support.layout import _permutation_supported
 
-FIRST, LESS = Format.CHANNELS_FIRST, Format.FORMATLESS
+FIRST, LESS = True, False
 
 
-def formats_of(builder: Builder, *outputs: fx.Node) -> dict[str, Format]:
-    """The format of every node by name."""
-    builder.graph.output(outputs)
-    return {node.name: found for node, found in infer_formats(builder.graph, OPERATORS).items()}
+def formats_of(builder: Builder, *outputs: fx.Node) -> dict[str, bool]:
+    """Whether each node is channels-first, by name."""
+    result = builder.graph.output(outputs)
+    found = channels_first_nodes(builder.graph, OPERATORS)
+    assert result not in found
+    return {node.name: node in found for node in builder.graph.nodes if node is not result}
 
 
 def test_a_convolution_makes_everything_tied_to_it_channels_first() -> None:
@@ -83,10 +84,10 @@ def test_ranks_below_three_take_no_part_in_a_tie() -> None:
     assert found["c0"] is LESS
 
 
-def test_the_result_of_an_unknown_operator_has_no_format() -> None:
+def test_no_tie_crosses_an_unknown_operator() -> None:
     b = Builder()
-    found = formats_of(b, b.call("aten.exp.default", b.raw_input(1, 8)))
-    assert found == {"x0": LESS, "aten_exp_default": Format.NONE}
+    image = b.conv(b.input(1, 3, 8, 8), b.weight(5, 3, 3, 3))
+    assert formats_of(b, b.call("aten.exp.default", image))["aten_exp_default"] is LESS
 
 
 def test_graph_outputs_tie_nothing() -> None:
@@ -98,9 +99,9 @@ def test_graph_outputs_tie_nothing() -> None:
 @pytest.mark.parametrize(
     ("found", "shape", "dim"), [(FIRST, (1, 8, 4, 4), 1), (LESS, (1, 8, 4, 4), 3), (LESS, (5,), 0)]
 )
-def test_channel_dim(found: Format, shape: tuple[int, ...], dim: int) -> None:
+def test_channel_dim(found: bool, shape: tuple[int, ...], dim: int) -> None:
     node = Builder().raw_input(*shape)
-    assert channel_dim(node, {node: found}) == dim
+    assert channel_dim(node, {node} if found else ()) == dim
 
 
 def test_layout_permutations() -> None:
@@ -148,8 +149,8 @@ def test_names_of_channels_first_operators_exist() -> None:
     b = Builder()
     pooled = b.max_pool(b.input(1, 8, 4, 4), [2, 2])
     b.graph.output((pooled,))
-    found = infer_formats(b.graph, OPERATORS)
-    assert {found[n] for n in b.graph.nodes if target_name(n.target) == "getitem"} == {FIRST}
+    found = channels_first_nodes(b.graph, OPERATORS)
+    assert {n in found for n in b.graph.nodes if target_name(n.target) == "getitem"} == {FIRST}
 
 
 def _chained(sizes: tuple[int, ...], steps: list[tuple[int, ...]], whole: tuple[int, ...] | None = None) -> bool:

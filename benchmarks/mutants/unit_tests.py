@@ -20,7 +20,7 @@ TESTS = {
     "neutron": ("test_neutron_*.py", "test_tflite.py"),
     "xnnpack": ("test_xnn*.py", "test_networks_xnnpack.py"),
     "ethosu": ("test_ethosu_*.py", "test_tosa_*.py"),
-    "common": ("test_common_*.py", "test_int8_*.py", "test_rescale.py", "test_stored.py"),
+    "common": ("test_common_*.py", "test_int8_*.py", "test_rescale.py", "test_stored.py", "test_refusals.py"),
 }
 MOST = 400
 """Tests that a mutant is tried on: of those that execute its line, those that execute the fewest lines first."""

@@ -8,9 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
+import torch
 from torch import fx
+from torch.export import ExportedProgram
 
 from npu_assay.partitioners.exir.compiling import refusal, require
+from npu_assay.partitioners.exir.constants import constant_values
 from npu_assay.partitioners.exir.layout import Layout, between, composed, identity
 from npu_assay.partitioners.exir.nodes import value as value_of
 from npu_assay.partitioners.exir.ops import target_name
@@ -21,6 +24,18 @@ IdT = TypeVar("IdT", int, str)
 LowerT = TypeVar("LowerT")
 
 # ------------------------------------------------------------------------------------ the program
+
+
+def constants_of(program: ExportedProgram) -> dict[str, torch.Tensor]:
+    """Data of the constants by placeholder name. Raises CompileError for one without, as fake tensors are."""
+    found, values = dict[str, torch.Tensor](), constant_values(program)
+    for node in program.graph.nodes:
+        data = values.get(node.name)
+        if data is not None:
+            found[node.name] = data
+        elif node.name in values:
+            raise refusal(node, "constant", "a tensor without data", "a tensor with data")
+    return found
 
 
 def function_calls(graph: fx.Graph, constants: Container[fx.Node] = ()) -> Iterator[fx.Node]:
@@ -48,12 +63,17 @@ def returned_nodes(output: fx.Node) -> list[fx.Node]:
     return found
 
 
-def static_shape(node: fx.Node) -> tuple[int, ...]:
-    """The sizes of a node's (first) result. Raises CompileError for dynamic ones."""
+def result_of(node: fx.Node) -> torch.Tensor:
+    """A node's (first) result, without data. Raises CompileError for a value that is not a tensor."""
     found = value_of(node)
     if found is None:
         raise refusal(node, "result", type(node.meta.get("val")).__name__, "a tensor")
-    shape = tuple(found.shape)
+    return found
+
+
+def static_shape(node: fx.Node) -> tuple[int, ...]:
+    """The sizes of a node's (first) result. Raises CompileError for dynamic ones."""
+    shape = tuple(result_of(node).shape)
     require(all(isinstance(size, int) for size in shape), node, "shape", shape, "static sizes")
     return shape
 

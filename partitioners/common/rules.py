@@ -30,11 +30,11 @@ def argument_is(name: str, wanted: object, left_out: object, position: int | Non
     return Rule(name, f"{name} must be {wanted}", check)
 
 
-def rank_is(*allowed: int) -> Rule[Any]:
-    """The rule on the rank of the first operand."""
+def rank_is(*allowed: int, position: int = 0) -> Rule[Any]:
+    """The rule on the rank of an operand."""
 
     def check(node: fx.Node, context: object) -> str | None:
-        found = rank(operand(node))
+        found = rank(operand(node, position))
         return None if found in allowed else f"rank {found}"
 
     *others, last = map(str, allowed)

@@ -1,30 +1,19 @@
 """Which values of a graph are channels-first, and what that makes of axes and transpositions.
 
 The NPU computes channels-last. A value tied to a convolution, pool or resize is NCHW in the graph
-and becomes NHWC on the device (`Format.CHANNELS_FIRST`); any other value keeps its axes
-(`FORMATLESS`). Elementwise operators, quantize and dequantize tie their result to their operands;
-view_copy and permute_copy may change the format, so no tie crosses them.
+and becomes NHWC on the device; any other value keeps its axes. Elementwise operators, quantize and
+dequantize tie their result to their operands; no tie crosses any other operator, such as view_copy and permute_copy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from enum import Enum
+from collections.abc import Container, Iterable, Sequence
 
 import torch
 from torch import fx
 
 from npu_assay.partitioners.exir.ops import DEQUANTIZE, GETITEM, QUANTIZE, target_name
 from npu_assay.partitioners.neutron.traits import Operators, Traits
-
-
-class Format(Enum):
-    """How the axes of a value are to be read."""
-
-    CHANNELS_FIRST = "channels-first"
-    FORMATLESS = "formatless"
-    NONE = "none"
-
 
 _CONVERTING = QUANTIZE | DEQUANTIZE | {GETITEM}
 """What keeps the format and is not an operator of the NPU."""
@@ -38,19 +27,18 @@ def node_rank(node: fx.Node) -> int:
     return value.dim() if isinstance(value, torch.Tensor) else 0
 
 
-def infer_formats(graph: fx.Graph, operators: Operators) -> dict[fx.Node, Format]:
-    """The format of every node's result, except the output node.
+def channels_first_nodes(graph: fx.Graph, operators: Operators) -> frozenset[fx.Node]:
+    """The nodes whose result is channels-first.
 
     Needs `meta["val"]`. Values of rank 0 to 2 are channels-first only as direct operands of a
-    channels-first operator. Results of operators that are not in the support table are NONE
-    unless a tie makes them channels-first. Source: the rules of the released v1.3.1 inference.
+    channels-first operator. Source: the rules of the released v1.3.1 inference.
     """
     parent: dict[fx.Node, fx.Node] = {node: node for node in graph.nodes}
     seeds = [value for node in graph.nodes for value in _seeds(node, operators)]
     for node in graph.nodes:
         _join(parent, _tied(node, operators))
     first = {_root(parent, value) for value in seeds}
-    return {node: _format(node, _root(parent, node) in first, operators) for node in graph.nodes if node.op != "output"}
+    return frozenset(node for node in graph.nodes if _root(parent, node) in first)
 
 
 def _traits(node: fx.Node, operators: Operators) -> Traits:
@@ -75,14 +63,6 @@ def _tied(node: fx.Node, operators: Operators) -> list[fx.Node]:
     return [value for value in (node, *node.all_input_nodes) if node_rank(value) >= 3]
 
 
-def _format(node: fx.Node, channels_first: bool, operators: Operators) -> Format:
-    if channels_first:
-        return Format.CHANNELS_FIRST
-    traits = _traits(node, operators)
-    known = traits.keeps_format or traits.changes_format or traits.channels_first
-    return Format.FORMATLESS if known or node.op in ("placeholder", "get_attr") else Format.NONE
-
-
 def _root(parent: dict[fx.Node, fx.Node], node: fx.Node) -> fx.Node:
     while parent[node] is not node:
         parent[node] = parent[parent[node]]
@@ -95,10 +75,10 @@ def _join(parent: dict[fx.Node, fx.Node], nodes: Sequence[fx.Node]) -> None:
         parent[_root(parent, node)] = _root(parent, nodes[0])
 
 
-def channel_dim(node: fx.Node, formats: Mapping[fx.Node, Format]) -> int:
+def channel_dim(node: fx.Node, channels_first: Container[fx.Node]) -> int:
     """The non-negative axis that holds the channels: 1 if channels-first, else the last; 0 at rank 0 and 1."""
     rank = node_rank(node)
-    if formats.get(node) is Format.CHANNELS_FIRST and rank >= 2:
+    if node in channels_first and rank >= 2:
         return 1
     return max(rank - 1, 0)
 

@@ -240,8 +240,8 @@ class QuantisedWeight:
 
 
 def quantised_weight(node: object) -> QuantisedWeight | None:
-    """The stored weights that a dequantize reads, with constant parameters; None for any other node."""
-    if not isinstance(node, fx.Node) or is_chosen_at_run_time(node):
+    """The stored weights that a dequantize reads; None for any other node."""
+    if not isinstance(node, fx.Node):
         return None
     codes = operand(node)
     if codes is None:

@@ -24,7 +24,7 @@ CODES = {torch.int8: "INT8", torch.int16: "INT16", torch.int32: "INT32"}
 class Context(Values[Value]):
     """`constants` maps placeholders of constants to their data; `is_u55`: the device is of the U55 family."""
 
-    def __init__(self, constants: Mapping[str, torch.Tensor | None], *, is_u55: bool) -> None:
+    def __init__(self, constants: Mapping[str, torch.Tensor], *, is_u55: bool) -> None:
         super().__init__()
         self.model = ModelBuilder()
         self.is_u55 = is_u55
@@ -32,12 +32,8 @@ class Context(Values[Value]):
 
     def made(self, node: fx.Node) -> Value | None:
         """The value of a constant."""
-        if node.op != "placeholder":
-            return None
         data = self._constants.get(node.name)
-        require(data is not None, node, "constant", "a tensor without data", "a tensor with data")
-        assert data is not None
-        return constant_value(node, data)
+        return None if data is None else constant_value(node, data)
 
     def numbers(self, node: fx.Node) -> Value:
         """The numbers of a dequantize node."""

@@ -92,10 +92,9 @@ def slice_(operation: Operation) -> Value:
     return operation.result(tensor, layout, quant=quant_of(x, operation))
 
 
-def _start(start: int | None, size: int) -> int:
+def _start(start: int, size: int) -> int:
     """Where a slice begins, within 0..size."""
-    first = 0 if start is None else start
-    return min(max(first + size if first < 0 else first, 0), size)
+    return min(max(start + size if start < 0 else start, 0), size)
 
 
 def strided(operation: Operation, tensor: str, axis: int, start: int, count: int, step: int) -> str:

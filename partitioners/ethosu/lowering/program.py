@@ -6,7 +6,15 @@ import torch
 from torch import fx
 from torch.export import ExportedProgram
 
-from npu_assay.partitioners.common.lowering import function_calls, lowering_of, returned_nodes, separate, static_shape
+from npu_assay.partitioners.common.lowering import (
+    constants_of,
+    function_calls,
+    lowering_of,
+    result_of,
+    returned_nodes,
+    separate,
+    static_shape,
+)
 from npu_assay.partitioners.common.rules import bounds
 from npu_assay.partitioners.ethosu.lowering.context import Context
 from npu_assay.partitioners.ethosu.lowering.operation import Operation
@@ -14,7 +22,6 @@ from npu_assay.partitioners.ethosu.lowering.values import DTYPES, FLOAT, Value
 from npu_assay.partitioners.ethosu.operators import LOWERINGS, row_of
 from npu_assay.partitioners.ethosu.tosa_model import TModel
 from npu_assay.partitioners.exir.compiling import require
-from npu_assay.partitioners.exir.constants import constant_values
 from npu_assay.partitioners.exir.layout import identity
 from npu_assay.partitioners.exir.nodes import value as value_of
 from npu_assay.partitioners.exir.qdq import output_qparams
@@ -22,7 +29,7 @@ from npu_assay.partitioners.exir.qdq import output_qparams
 
 def lower(program: ExportedProgram, *, is_u55: bool) -> TModel:
     """The graph of a delegated program, whose inputs and outputs are integers. Raises CompileError."""
-    constants = constant_values(program)
+    constants = constants_of(program)
     ctx = Context(constants, is_u55=is_u55)
     inputs = [node for node in program.graph.nodes if node.op == "placeholder" and node.name not in constants]
     for node in inputs:
@@ -36,14 +43,11 @@ def lower(program: ExportedProgram, *, is_u55: bool) -> TModel:
 
 def _input(ctx: Context, node: fx.Node) -> Value:
     """An argument of the delegate: codes or plain integers."""
-    found = value_of(node)
-    dtype = None if found is None else found.dtype
-    fits = dtype in DTYPES and str(dtype) != "torch.int64"
+    shape, dtype = static_shape(node), result_of(node).dtype
+    fits = dtype in DTYPES and dtype != torch.int64
     require(fits, node, "type of an input", dtype, "bool, int8, int16 or int32")
-    assert found is not None
-    shape = static_shape(node)
-    tensor = ctx.model.tensor(node.name, shape, DTYPES[found.dtype])
-    return Value(node.name, shape, DTYPES[found.dtype], None, tensors={identity(len(shape)): tensor})
+    tensor = ctx.model.tensor(node.name, shape, DTYPES[dtype])
+    return Value(node.name, shape, DTYPES[dtype], None, tensors={identity(len(shape)): tensor})
 
 
 def _visit(ctx: Context, node: fx.Node) -> None:

@@ -18,7 +18,7 @@ from npu_assay.partitioners.exir.ops import (
     QUANTIZE_PER_TENSOR,
     target_name,
 )
-from npu_assay.partitioners.neutron.formats import Format, infer_formats, to_nhwc
+from npu_assay.partitioners.neutron.formats import channels_first_nodes, to_nhwc
 from npu_assay.partitioners.neutron.lowering.model import Array, ModelBuilder
 from npu_assay.partitioners.neutron.lowering.quantisation import (
     Quantisation,
@@ -42,7 +42,7 @@ class Context(Values[Value]):
     def __init__(self, graph: fx.Graph, operators: Operators, constants: Mapping[fx.Node, torch.Tensor]) -> None:
         super().__init__()
         self.model = ModelBuilder()
-        self._formats = infer_formats(graph, operators)
+        self._channels_first = channels_first_nodes(graph, operators)
         self._constants = constants
 
     # -- reading
@@ -54,9 +54,9 @@ class Context(Values[Value]):
         return value
 
     def layout(self, node: fx.Node) -> Layout:
-        """The layout that the node's format asks for: channels last for channels-first nodes."""
+        """The layout that the node's result has on the device: channels last for channels-first nodes."""
         rank = len(static_shape(node))
-        return to_nhwc(rank) if self._formats.get(node) is Format.CHANNELS_FIRST else identity(rank)
+        return to_nhwc(rank) if node in self._channels_first else identity(rank)
 
     def tensor(self, value: Value, layout: Layout | None = None) -> int:
         """The value's device tensor in a layout (None: where it costs nothing)."""
@@ -126,7 +126,7 @@ class Context(Values[Value]):
     def _dequantize(self, node: fx.Node, name: str, args: tuple[Any, ...]) -> None:
         source = args[0]
         if source in self._constants:
-            codes = array_of(node, self._constants[source])
+            codes = array_of(self._constants[source])
             quantisation = self._per_channel(node, args) if name == DEQUANTIZE_PER_CHANNEL else per_tensor(node)
             self.values[node] = Value(source.name, codes.shape, quantisation, data=codes)
             return
@@ -139,15 +139,13 @@ class Context(Values[Value]):
         """Scales and zero points of a per-channel dequantize node, which must be constants."""
         for argument in args[1:3]:
             require(argument in self._constants, node, "per-channel parameters", argument, "constants")
-        scales, zero_points = (array_of(node, self._constants[a]).reshape(-1).tolist() for a in args[1:3])
+        scales, zero_points = (array_of(self._constants[a]).reshape(-1).tolist() for a in args[1:3])
         axis = axis_of(node, args[3], len(static_shape(node)))
         return Quantisation(tuple(stored_scale(node, n) for n in scales), tuple(int(z) for z in zero_points), axis)
 
 
-def array_of(node: fx.Node, tensor: torch.Tensor) -> Array:
-    """A constant's data. Raises CompileError when it is a fake tensor."""
-    fake = isinstance(tensor, torch._subclasses.FakeTensor)
-    require(not fake, node, "constant", "a fake tensor", "a tensor with data")
+def array_of(tensor: torch.Tensor) -> Array:
+    """A constant's data."""
     array: Array = tensor.detach().cpu().numpy()
     return array
 

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 import torch
 from torch import fx
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind
 
-from npu_assay.partitioners.common.lowering import function_calls, returned_nodes, separate, static_shape
-from npu_assay.partitioners.exir.compiling import refusal, require
+from npu_assay.partitioners.common.lowering import constants_of, function_calls, returned_nodes, separate, static_shape
+from npu_assay.partitioners.exir.compiling import require
 from npu_assay.partitioners.exir.layout import Layout, arranged, identity
 from npu_assay.partitioners.exir.ops import DEQUANTIZE_PER_TENSOR, QUANTIZE, target_name
 from npu_assay.partitioners.neutron import neutron_io
@@ -48,25 +47,10 @@ def lower(
 
 def _compiled_form(program: ExportedProgram) -> tuple[fx.Graph, dict[fx.Node, torch.Tensor]]:
     """The program's graph after the compiler's rewrites, with the data of its constants."""
-    data = {node.name: tensor for node, tensor in constant_placeholders(program).items()}
+    data = constants_of(program)
     module = rewritten(program, COMPILED, data)
     data |= attached_constants(module)
     return module.graph, {node: data[node.name] for node in module.graph.nodes if node.name in data}
-
-
-def constant_placeholders(program: ExportedProgram) -> dict[fx.Node, torch.Tensor]:
-    """The data of every placeholder that the signature calls a parameter, buffer or constant."""
-    placeholders = (node for node in program.graph.nodes if node.op == "placeholder")
-    found: dict[fx.Node, torch.Tensor] = {}
-    for node, spec in zip(placeholders, program.graph_signature.input_specs, strict=True):
-        if spec.kind == InputKind.USER_INPUT:
-            continue
-        store = program.state_dict if spec.target in program.state_dict else program.constants
-        data = store.get(str(spec.target))
-        if not isinstance(data, torch.Tensor):
-            raise refusal(node, "constant", f"no data under {spec.target}", "a tensor in the program's state")
-        found[node] = data
-    return found
 
 
 def _input(ctx: Context, node: fx.Node, layout: Layout) -> int:

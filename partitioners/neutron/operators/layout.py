@@ -27,14 +27,12 @@ ROWS: Mapping[str, Row] = {
             ("aten.flatten.using_ints", "aten.reshape.default", "aten.view.default"),
             has_own_name=False,
         ),
-        changes_format=True,
         is_auxiliary=True,
     ),
     "aten.permute_copy.default": Row(
         rules=(device_rank, limits.permutation, same_qparams),
         lower=lowering.permute,
         exported=Exported(Annotation.SHARED, ("aten.permute.default", "aten.transpose.int"), has_own_name=False),
-        changes_format=True,
         is_auxiliary=True,
     ),
     "aten.clone.default": Row(

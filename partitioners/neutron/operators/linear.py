@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from npu_assay.partitioners.common.rules import argument_is
+from npu_assay.partitioners.common.rules import argument_is, rank_is
 from npu_assay.partitioners.neutron.lowering import matmul as lowering
 from npu_assay.partitioners.neutron.lowering.convolution import convolution
 from npu_assay.partitioners.neutron.operators.row import Annotation, Exported, Row
@@ -21,7 +21,7 @@ ROWS: Mapping[str, Row] = {
     ),
     "aten.addmm.default": Row(
         rules=(
-            linear.ranks(2, first=1),
+            rank_is(2, position=1),
             distinct_inputs(3),
             argument_is("alpha", 1, 1),
             argument_is("beta", 1, 1),
@@ -33,21 +33,21 @@ ROWS: Mapping[str, Row] = {
         keeps_format=True,
     ),
     "aten.mm.default": Row(
-        rules=(linear.ranks(2, first=0), distinct_inputs(2), weight_zero_point),
+        rules=(rank_is(2), distinct_inputs(2), weight_zero_point),
         problem=rescale.weighted,
         lower=lowering.mm,
         exported=Exported(Annotation.FREE),
         keeps_format=True,
     ),
     "aten.bmm.default": Row(
-        rules=(linear.ranks(3, first=0), linear.matrix_dims, distinct_inputs(2), linear.matrix_format),
+        rules=(rank_is(3), linear.matrix_dims, distinct_inputs(2), linear.matrix_format),
         problem=rescale.bmm,
         lower=lowering.bmm,
         exported=Exported(Annotation.FREE, ("aten.matmul.default",)),
         keeps_format=True,
         newer={
             "1.4": {
-                "rules": (linear.ranks(3, first=0), linear.equal_zero_points, distinct_inputs(2), linear.matrix_format),
+                "rules": (rank_is(3), linear.equal_zero_points, distinct_inputs(2), linear.matrix_format),
                 "exported": Exported(Annotation.SYMMETRIC, ("aten.matmul.default",)),
             }
         },

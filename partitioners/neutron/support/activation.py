@@ -71,7 +71,7 @@ def min_rank(node: fx.Node, context: Context) -> str | None:
 @rule("channel_dim")
 def along_channels(node: fx.Node, context: Context) -> str | None:
     """the dimension must be the channel dimension"""
-    dim, expected = int(argument(node, 1, "dim")), channel_dim(node, context.formats)
+    dim, expected = int(argument(node, 1, "dim")), channel_dim(node, context.channels_first)
     return None if non_negative(dim, rank(node)) == expected else f"dimension {dim}, channels are dimension {expected}"
 
 

@@ -4,21 +4,11 @@ from __future__ import annotations
 
 from torch import fx
 
-from npu_assay.partitioners.exir.nodes import operand, rank, shape, size_text
+from npu_assay.partitioners.exir.nodes import operand, shape, size_text
 from npu_assay.partitioners.exir.qdq import input_qparams
 from npu_assay.partitioners.exir.rules import rule
 from npu_assay.partitioners.neutron.formats import is_trivial_transposition, permuted, to_nhwc
-from npu_assay.partitioners.neutron.support.rule import Context, Rule
-
-
-def ranks(expected: int, first: int) -> Rule:
-    """The rule on the rank of both matrices, which are operands `first` and `first` + 1."""
-
-    def check(node: fx.Node, context: Context) -> str | None:
-        found = [rank(operand(node, position)) for position in (first, first + 1)]
-        return None if set(found) == {expected} else f"ranks {found[0]} and {found[1]}"
-
-    return Rule("rank", f"the input must have rank {expected}", check)
+from npu_assay.partitioners.neutron.support.rule import Context
 
 
 @rule("matrix_dims_multiple_of")
@@ -40,10 +30,8 @@ def equal_zero_points(node: fx.Node, context: Context) -> str | None:
 @rule("transposition")
 def matrix_format(node: fx.Node, context: Context) -> str | None:
     """this transposition is not one that the NPU can do"""
-    a, b = (operand(node, position) for position in (0, 1))
-    if a is None or b is None or rank(node) != 3:
-        return None
-    if context.is_channels_first(a) and not context.is_channels_first(b):
+    a, b = map(context.is_channels_first, node.args[:2])
+    if a and not b:
         return "only the first matrix is channels-first"
     if not context.is_channels_first(node):
         return None

@@ -111,7 +111,7 @@ def cat_channels(node: fx.Node, context: Context) -> str | None:
 
 def _cat_channels(tensor: fx.Node, node: fx.Node, context: Context) -> int:
     sizes = shape(tensor)
-    return sizes[channel_dim(node, context.formats)] if sizes else 1
+    return sizes[channel_dim(node, context.channels_first)] if sizes else 1
 
 
 # ------------------------------------------------------------------------------------ pad
@@ -122,7 +122,7 @@ def padded_dims(node: fx.Node, context: Context) -> str | None:
     """only height and width may be padded, not batch or channels"""
     dims, pads = rank(operand(node)), list(argument(node, 1, "pad"))
     padded = [dims - 1 - index // 2 for index, amount in enumerate(pads) if amount != 0]
-    refused = {channel_dim(node, context.formats)} | ({0} if dims >= 3 else set())
+    refused = {channel_dim(node, context.channels_first)} | ({0} if dims >= 3 else set())
     found = sorted(refused.intersection(padded))
     return f"dimension {found[0]} of {size_text(shape(operand(node)))} is padded" if found else None
 

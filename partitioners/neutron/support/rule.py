@@ -15,7 +15,7 @@ from npu_assay.partitioners.exir import rules
 from npu_assay.partitioners.exir.nodes import shape
 from npu_assay.partitioners.exir.qdq import is_constant
 from npu_assay.partitioners.neutron.clusters import Cluster, find_clusters
-from npu_assay.partitioners.neutron.formats import Format, channel_dim, infer_formats
+from npu_assay.partitioners.neutron.formats import channel_dim, channels_first_nodes
 from npu_assay.partitioners.neutron.options import CustomDelegationOptions
 from npu_assay.partitioners.neutron.releases import FIRST
 from npu_assay.partitioners.neutron.traits import Operators
@@ -38,23 +38,23 @@ class Context:
     release: str = FIRST
 
     @cached_property
-    def formats(self) -> dict[fx.Node, Format]:
-        """Channels-first or not, for every value."""
-        return infer_formats(self.graph, self.operators)
+    def channels_first(self) -> frozenset[fx.Node]:
+        """The nodes whose result is channels-first."""
+        return channels_first_nodes(self.graph, self.operators)
 
     @cached_property
     def clusters(self) -> dict[fx.Node, Cluster]:
         """Quantized operators with their quantize and dequantize nodes."""
         return find_clusters(self.graph, self.operators)
 
-    def is_channels_first(self, node: fx.Node) -> bool:
+    def is_channels_first(self, node: object) -> bool:
         """Whether the device holds the value with its channels moved to the end."""
-        return self.formats.get(node) is Format.CHANNELS_FIRST
+        return node in self.channels_first
 
     def channels(self, node: fx.Node) -> int:
         """Size of the channel dimension; 1 for a scalar."""
         sizes = shape(node)
-        return sizes[channel_dim(node, self.formats)] if sizes else 1
+        return sizes[channel_dim(node, self.channels_first)] if sizes else 1
 
     def is_constant(self, node: object) -> bool:
         """Whether the compiler knows the value."""

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 import torch
 from torch import fx
 
-from npu_assay.partitioners.common.lowering import Values
+from npu_assay.partitioners.common.lowering import Values, result_of
 from npu_assay.partitioners.exir.compiling import refusal, require
-from npu_assay.partitioners.exir.nodes import value as value_of
 from npu_assay.partitioners.exir.ops import DEQUANTIZE_PER_TENSOR, QUANTIZE_PER_TENSOR, target_name
 from npu_assay.partitioners.exir.qdq import qparams
 from npu_assay.partitioners.xnnpack.lowering.model import ModelBuilder, Shape
@@ -20,19 +19,21 @@ from npu_assay.partitioners.xnnpack.xnn_model import PerTensor, PerToken
 class Context(Values[Value]):
     """One compilation: the subgraph so far, and the value of every node walked so far."""
 
-    def __init__(self, constants: Mapping[str, torch.Tensor | None]) -> None:
+    def __init__(self, constants: Mapping[str, torch.Tensor]) -> None:
         super().__init__()
         self.model = ModelBuilder()
         self._constants = constants
         self._converted: dict[tuple[int, PerToken], int] = {}
 
     def made(self, node: fx.Node) -> Value | None:
-        """The value of a constant, or of a dequantize node, whose numbers are computed when they are first needed."""
+        """The value of a constant, or of a quantize or dequantize node, which are computed when first needed."""
         found = self.constant(node)
         if found is not None:
             return constant_value(node, found)
-        is_lazy = node.op == "call_function" and target_name(node.target) == DEQUANTIZE_PER_TENSOR
-        return self._dequantised(node) if is_lazy else None
+        name = target_name(node.target) if node.op == "call_function" else ""
+        if name == QUANTIZE_PER_TENSOR:
+            return self._quantised(node)
+        return self._dequantised(node) if name == DEQUANTIZE_PER_TENSOR else None
 
     def codes(self, dequantize: fx.Node) -> Value:
         """The codes that a per-tensor dequantize reads, with constant parameters."""
@@ -49,11 +50,8 @@ class Context(Values[Value]):
         """The data of a constant, or of a conversion between numbers and codes of one; None for other nodes."""
         if not isinstance(node, fx.Node):
             return None
-        if node.op == "placeholder" and node.name in self._constants:
-            data = self._constants[node.name]
-            if data is None:
-                raise refusal(node, "constant", "a tensor without data", "a tensor with data")
-            return data
+        if node.name in self._constants:
+            return self._constants[node.name]
         if node.op != "call_function" or target_name(node.target) not in (QUANTIZE_PER_TENSOR, DEQUANTIZE_PER_TENSOR):
             return None
         data = self.constant(node.args[0])
@@ -76,12 +74,12 @@ class Context(Values[Value]):
             self._converted[source, quant] = self.model.emit("Convert", [source], "qdint8", quant)
         return self._converted[source, quant]
 
-    def quantised(self, node: fx.Node) -> None:
+    def _quantised(self, node: fx.Node) -> Value:
         """Codes that a Convert makes of numbers."""
         source, quant = self.value(node.args[0], node), per_tensor(node)
         last = source.is_channels_last
         made = self.model.emit("Convert", [id_of(self.model, source, last)], "qint8", quant)
-        self.values[node] = Value(node.name, source.shape, "qint8", quant, {last: made}, open_axes=source.open_axes)
+        return Value(node.name, source.shape, "qint8", quant, {last: made}, open_axes=source.open_axes)
 
 
 def per_tensor(node: fx.Node) -> PerTensor:
@@ -101,18 +99,14 @@ def constant_value(node: fx.Node, data: torch.Tensor) -> Value:
 
 def dtype_of(node: fx.Node) -> str:
     """The format's type of a node's result. Raises CompileError for one that XNNPACK does not have."""
-    found = value_of(node)
-    require(found is not None and found.dtype in DTYPES, node, "result", found, f"a tensor of {list(DTYPES)}")
-    assert found is not None
-    return DTYPES[found.dtype]
+    dtype = result_of(node).dtype
+    require(dtype in DTYPES, node, "type of the result", dtype, list(DTYPES))
+    return DTYPES[dtype]
 
 
 def bounds(node: fx.Node) -> tuple[Shape, tuple[int, ...]]:
     """Upper bounds of the sizes of a node's result, and the axes whose size is open."""
-    found = value_of(node)
-    if found is None:
-        raise refusal(node, "result", type(node.meta.get("val")).__name__, "a tensor")
-    sizes = tuple(found.shape)
+    sizes = tuple(result_of(node).shape)
     open_axes = tuple(axis for axis, size in enumerate(sizes) if not isinstance(size, int))
     return tuple(_bound(size) for size in sizes), open_axes
 

@@ -12,7 +12,7 @@ import torch
 from torch import fx
 from torch.nn.utils.fusion import fuse_conv_bn_weights, fuse_linear_bn_weights
 
-from npu_assay.partitioners.exir.compiling import bind, refusal, require
+from npu_assay.partitioners.exir.compiling import bind, require
 from npu_assay.partitioners.exir.nodes import operand, shape
 from npu_assay.partitioners.exir.ops import GETITEM, target_name
 from npu_assay.partitioners.xnnpack.lowering.context import Context, bounds
@@ -68,8 +68,7 @@ def folded(ctx: Context, norm: fx.Node, product: fx.Node) -> tuple[torch.Tensor,
     weight, bias = (ctx.constant(given[name]) for name in ("weight", "bias"))
     names = ("running_mean", "running_var", "weight", "bias")
     mean, variance, gamma, beta = (ctx.constant(statistics[name]) for name in names)
-    if weight is None or mean is None or variance is None or gamma is None or beta is None:
-        raise refusal(norm, "statistics", "computed or absent", "constants")
+    assert weight is not None and mean is not None and variance is not None and gamma is not None and beta is not None
     eps, weight = statistics["eps"], weight.detach()
     if target_name(product.target) == LINEAR:
         fused = fuse_linear_bn_weights(weight, bias, mean, variance, eps, gamma, beta)

@@ -8,11 +8,10 @@ import torch
 from torch import fx
 from torch.export import ExportedProgram
 
-from npu_assay.partitioners.common.lowering import function_calls, lowering_of, returned_nodes, separate
+from npu_assay.partitioners.common.lowering import constants_of, function_calls, lowering_of, returned_nodes, separate
 from npu_assay.partitioners.exir.compiling import require
-from npu_assay.partitioners.exir.constants import constant_values
 from npu_assay.partitioners.exir.nodes import value as value_of
-from npu_assay.partitioners.exir.ops import GETITEM, QUANTIZE_PER_TENSOR, target_name
+from npu_assay.partitioners.exir.ops import GETITEM, target_name
 from npu_assay.partitioners.exir.qdq import qparams
 from npu_assay.partitioners.xnnpack.config import PartitionerConfig
 from npu_assay.partitioners.xnnpack.configs import LOWERED
@@ -37,7 +36,7 @@ from npu_assay.partitioners.xnnpack.xnn_model import XModel
 
 def lower(program: ExportedProgram) -> XModel:
     """The subgraph of a delegated program. Raises CompileError for what has no equivalent."""
-    constants = constant_values(program)
+    constants = constants_of(program)
     walk = _Walk(Context(constants))
     inputs = [node for node in program.graph.nodes if node.op == "placeholder" and node.name not in constants]
     for node in inputs:
@@ -85,11 +84,9 @@ class _Walk:
     def visit(self, node: fx.Node) -> None:
         """Define the node's value, writing what it needs."""
         name = target_name(node.target)
-        if node in self.done or self.ctx.constant(node) is not None or self._is_lazy(node, name):
+        if node in self.done or self._is_lazy(node, name):
             return
-        if name == QUANTIZE_PER_TENSOR:
-            self.ctx.quantised(node)
-        elif name == GETITEM:
+        if name == GETITEM:
             require(bool(node.args[1] == 0), node, "result of several", node.args[1], 0)
             self.ctx.values[node] = self.ctx.value(node.args[0], node)
         else:
@@ -97,7 +94,7 @@ class _Walk:
 
     def _is_lazy(self, node: fx.Node, name: str) -> bool:
         """Whether the node is read by the product that it belongs to, or computed when it is needed."""
-        if is_dequantize(node) or (is_quantize(node) and name != QUANTIZE_PER_TENSOR):
+        if is_dequantize(node) or is_quantize(node):
             return True
         if is_named(node, _CHOOSE) or (name == GETITEM and is_named(node.args[0], _CHOOSE)):
             return True
