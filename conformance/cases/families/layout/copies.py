@@ -22,7 +22,7 @@ from npu_assay.conformance.cases.pieces.sizes import rank_limit
 from npu_assay.conformance.cases.pieces.spelling import IMAGE, QUANTIZED, call_on, in_int8, is_static, real
 from npu_assay.conformance.cases.pieces.subject import FLOAT_STATIC, Config, Subject
 from npu_assay.conformance.cases.pieces.values import float_layout_values
-from npu_assay.conformance.programs.graph import Ref
+from npu_assay.conformance.programs.graph import Quant, Ref
 
 # ------------------------------------------------------------------------------------ static int8
 
@@ -150,13 +150,18 @@ def integer_conversion_cases(precision: str, limits: Limits) -> list[CaseDraft]:
 
     def at(shape: tuple[int, ...], dtype: str = "int16", before: str = "int8") -> Call:
         order = tuple(range(len(shape)))
-        return Call(CAST, (plain_numbers("x", shape, before),), (X,), None, (("dtype", dtype), ("dim_order", order)))
+        numbers = plain_numbers("x", shape, before, -WIDE[before], WIDE[before])
+        return Call(CAST, (numbers,), (X,), None, (("dtype", dtype), ("dim_order", order)))
 
     subject = Subject(in_int8(at), shapes=SHAPES)
     drafts = everywhere(subject, precision, limits)
     drafts.append(limit("conversion", "int8_to_int16", at(IMAGE)))
     drafts.append(outside("conversion", "int8_to_int64", at(IMAGE, "int64")))
     drafts.append(outside("conversion", "int8_to_float16", at(IMAGE, "float16")))
+    drafts.append(limit("conversion", "quantized_1_to_1", _quantized(at(IMAGE, "float32"), 1.0, 0)))
+    drafts.append(inside("conversion", "int16_quantized_1_to_1", _quantized(at(IMAGE, "float32", "int16"), 1.0, 0)))
+    drafts.append(outside("conversion", "quantized_1_to_2", _quantized(at(IMAGE, "float32"), 2.0, 0)))
+    drafts.append(outside("conversion", "quantized_from_1", _quantized(at(IMAGE, "float32"), 1.0, 1)))
     small = ("int8", "int16", "int32")
     pairs = [(before, after) for before in small for after in small if before != after and (before, after) != small[:2]]
     narrow = "code_dtype" in limits
@@ -174,6 +179,15 @@ def integer_conversion_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     else:
         drafts += [accepted(f"{dtype}_from_bool", at(IMAGE, dtype, "bool")) for dtype in small]
     return drafts
+
+
+WIDE = {"bool": 1, "int8": 127, "int16": 30_000, "int32": 70_000, "int64": 70_000}
+"""Numbers up to these: a narrower type has not all; a conversion drops their high bits, quantizing saturates."""
+
+
+def _quantized(u: Call, scale: float, zero_point: int) -> Call:
+    """Its real numbers become int8 again."""
+    return replace(u, y=Quant(scale, zero_point))
 
 
 FAMILIES: Mapping[str, Family] = {
