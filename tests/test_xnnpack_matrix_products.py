@@ -13,6 +13,7 @@ import pytest
 import torch
 from xnnpack_graphs import Q, coded, graph, program, real, step
 
+from npu_assay.conformance.judge.integer_golden import affine
 from npu_assay.conformance.programs.build import model_inputs
 from npu_assay.conformance.programs.graph import Graph, Quant
 from npu_assay.partitioners.exir import run_program, to_backend
@@ -21,6 +22,7 @@ from npu_assay.partitioners.xnnpack import XnnpackBackend, XnnpackPartitioner, X
 
 OPERATORS = ("linear", "mm", "addmm")
 FORMS = ("stored", "permuted", "permuted twice", "permuted for two", "kept in order", "computed")
+ONE_CODE = affine(Q).scale  # of results: torch rounds the sums of products in another order
 WEIGHT = Quant(0.01, 0, -127)
 ROWS = replace(WEIGHT, scale=(0.01, 0.02, 0.03, 0.04))
 SPELLED: dict[str, tuple[Any, ...]] = {"linear": ("x", "w"), "mm": ("x", "w"), "addmm": ("b", "x", "w")}
@@ -66,7 +68,7 @@ def test_numbers_are_those_of_torch(op: str, form: str, kind: str, bias: bool) -
     found = run_program(made, list(inputs), {"XnnpackBackend": XnnpackRuntime()})
     for one, other in zip(found, run_program(program(given), list(inputs)), strict=True):
         assert isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)
-        assert torch.allclose(one, other, rtol=1e-5, atol=1e-5 if quant is None else 0.05001)
+        assert torch.allclose(one, other, rtol=1e-5, atol=1e-5 if quant is None else ONE_CODE + 1e-5)
     left = {target_name(node.target) for node in made.graph.nodes if node.op == "call_function"}
     if op != "linear" and form in ("stored", "permuted"):
         assert f"aten.{op}.default" not in left
