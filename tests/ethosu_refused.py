@@ -196,7 +196,7 @@ ON_U55 = ("exact shrinking", "large stride of windows apart", "large stride with
 
 
 def blob(name: str) -> bytes:
-    """What the compiler makes of a program; it should refuse it."""
+    """Compile a program of this name, which raises CompileError."""
     device, program = "u55" if name in ON_U55 else "u85", PROGRAMS[name]
     if isinstance(program, Damaged):
         return blob_of(program.program(), device)
@@ -288,4 +288,4 @@ SAYS = {
     "64-bit input": "type of an input: found torch.int64, expected bool, int8, int16 or int32",
     "real input": "type of an input: found torch.float32, expected bool, int8, int16 or int32",
 }
-"""What each says."""
+"""What the error of each program says, after the node and its operator."""

@@ -140,7 +140,7 @@ PROGRAMS: dict[str, Operation | Damaged] = {
 
 
 def blob(name: str) -> bytes:
-    """What the compiler makes of a program; it should refuse it."""
+    """Compile a program of this name, which raises CompileError."""
     program = PROGRAMS[name]
     return compiled(program.program() if isinstance(program, Damaged) else delegated(build(program.graph())))
 
@@ -218,4 +218,4 @@ SAYS = {
     "constant without data": "constant: found a tensor without data, expected a tensor with data",
     "reshaped constant by channel": "reshaped constant: found a scale per channel, expected one scale",
 }
-"""What each says."""
+"""What the error of each program says, after the node and its operator."""

@@ -111,7 +111,7 @@ PROGRAMS: dict[str, Graph | Damaged] = {
 
 
 def blob(name: str) -> bytes:
-    """What the compiler makes of a program; it should refuse it."""
+    """Compile a program of this name, which raises CompileError."""
     made = PROGRAMS[name]
     found = made.program() if isinstance(made, Damaged) else program(made)
     return XnnpackBackend.preprocess(found, []).processed_bytes
@@ -172,4 +172,4 @@ SAYS = {
     "no tensor": "result: found NoneType, expected a tensor",
     "constant without data": "constant: found a tensor without data, expected a tensor with data",
 }
-"""What each says."""
+"""What the error of each program says, after the node and its operator."""

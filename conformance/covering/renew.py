@@ -1,10 +1,9 @@
 """`python -m npu_assay.conformance.covering.renew TABLE...`: look for the cases and proofs of a shipped table again.
 
 Writes `cases/found/NAME.json`, which all releases of a table share: for each row in each precision, by its content,
-the cases that were found, the proofs of what cannot be shown, and of a release that follows another what
-`cases.loosened` asks. Rows whose content is known already are left as they
-are, unless `--all` is given: what is written does not depend on that, as each row is searched by itself. Prints the
-numbers for `shipped.toml`.
+the cases that were found, the proofs of what cannot be shown, and of a release that follows another the answers that
+`cases.loosened` needs. Rows whose content is known already are left as they are, unless `--all` is given: what is
+written does not depend on that, as each row is searched by itself. Prints the numbers for `shipped.toml`.
 """
 
 from __future__ import annotations

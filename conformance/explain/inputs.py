@@ -69,7 +69,7 @@ def inputs_of(program: ExportedProgram, given: Given) -> Inputs:
 
 
 def fitting(program: ExportedProgram, name: str, given: Sequence[Given]) -> list[Inputs]:
-    """What a user gives, several times, by this name. Raises UsageError where one does not fit the program."""
+    """The inputs of several runs, given as the argument `name`. Raises UsageError for some that do not fit."""
     found = list[Inputs]()
     for number, each in enumerate(given):
         try:

@@ -182,7 +182,7 @@ def _numbers(result: CaseResult, checks: set[str], rescale: str) -> Symptom:
 
 
 def _is_rounding(result: CaseResult) -> bool:
-    """Whether codes are 1 LSB off, or what operators after a rounding make of that.
+    """Whether codes are 1 LSB off, or by what operators after a rounding make of 1 LSB.
 
     Bounds allow each rounding half an LSB, and the others, such as a floor, are off by up to one: twice the bound.
     """

@@ -67,5 +67,5 @@ class CheckedRuntime:
 
 
 def _on_host(x: object) -> bool:
-    """Whether it is a tensor whose numbers can be read: the answer is a stranger's."""
+    """Whether it is a plain tensor, whose numbers can be compared; an untrusted backend may return anything."""
     return type(x) is Tensor and x.layout is torch.strided and x.device.type == "cpu"

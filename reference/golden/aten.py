@@ -28,7 +28,7 @@ OWN_DOTS = 2  # namespace.operator.overload
 def _same_numbers(self: Tensor, dtype: Any = None, **_: Any) -> Tensor:
     """A copy in another dim order or dtype holds the same numbers at the same indices.
 
-    A type of integers drops the high bits of other integers, and booleans are what is not 0.
+    Integers of a narrower type lose their high bits; a boolean is whether an integer is not 0.
     """
     wanted = getattr(torch, dtype) if isinstance(dtype, str) else dtype
     if wanted is None or wanted.is_floating_point or self.is_floating_point():

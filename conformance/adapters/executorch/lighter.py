@@ -30,7 +30,7 @@ def _shared(self: NodeSource, _: dict[int, Any]) -> NodeSource:
 
 
 def _unread(self: fx.GraphModule, print_output: bool = True, *args: Any, **kwargs: Any) -> str:
-    """In place of `print_readable`: what is not printed goes to a log that is off."""
+    """In place of `print_readable`: no text for a debug log that is off."""
     return _print_readable(self, print_output, *args, **kwargs) if print_output else ""
 
 

@@ -182,7 +182,7 @@ def integer_conversion_cases(precision: str, limits: Limits) -> list[CaseDraft]:
 
 
 WIDE = {"bool": 1, "int8": 127, "int16": 30_000, "int32": 70_000, "int64": 70_000}
-"""Numbers up to these: a narrower type has not all; a conversion drops their high bits, quantizing saturates."""
+"""The largest numbers of each type in the cases: a narrower one drops their high bits, and codes saturate."""
 
 
 def _quantized(u: Call, scale: float, zero_point: int) -> Call:

@@ -1,4 +1,4 @@
-"""What products of constant matrices are asked: zero points and scales of weights, how they are stored, numbers."""
+"""Cases of matrix products with constant weights: their zero points and scales, how they are stored, their numbers."""
 
 from __future__ import annotations
 
