@@ -73,8 +73,8 @@ class Walk:
 class _Node:
     """A value or a step's output on both paths; `quant` None when it is a real number.
 
-    step: what the code path computed from operands that are known exactly; None where some are not, or where both paths
-    are one.
+    step: what the code path computed from operands that are known, exactly or nearly; None where some are not, or where
+    both paths are one.
     """
 
     chain: Bounded
@@ -86,7 +86,7 @@ class _Node:
     step: _Result | None = None
 
 
-NOTHING = Exact({}, {})
+NOTHING = Exact({}, {}, {})
 OPERANDS, FACTORS = ("number", "Optional[number]", "Tensor"), ("alpha", "beta")
 """Types of arguments in schemas that give a result its type, also as numbers; and those that do not, by name."""
 
@@ -290,12 +290,18 @@ def _float_step(step: Step, arithmetic: _Arithmetic, nodes: Mapping[Ref, _Node],
     """Both paths through a step; one computation serves both while their operands are the same."""
     refs = references(step.args)
     chain = arithmetic.results(step, {ref: nodes[ref].chain for ref in refs})
-    codes = step.dynamic is not None and any(Ref(step.name) in known for known in (exact.codes, exact.reals))
+    known = {**exact.codes, **exact.reals, **exact.near}
+    codes = step.dynamic is not None and Ref(step.name) in known
     same = not codes and all(nodes[ref].chain is nodes[ref].code for ref in refs)
     code = chain if same else arithmetic.results(step, {ref: nodes[ref].code for ref in refs}, exact=codes)
     outputs = [Ref(step.name, index) for index in range(min(step.outputs, len(chain)))]
+    wide = {ref: code[ref.index].real for ref in outputs}
+    code = [replace(one, real=exact.near.get(Ref(step.name, index), one.real)) for index, one in enumerate(code)]
     found = {ref: _output(step, ref, chain[ref.index], code[ref.index], arithmetic.dtype, exact) for ref in outputs}
-    if same or not all(ref in exact.codes or ref in exact.reals for ref in refs):
+    for ref in outputs:
+        if ref in exact.near:
+            found[ref] = replace(found[ref], contradiction=_far(ref, exact.near[ref], wide[ref]))
+    if same or not all(ref in known for ref in refs):
         return found
     return {ref: replace(node, step=code[ref.index]) for ref, node in found.items()}
 
@@ -314,15 +320,19 @@ def _real_node(ref: Ref, chain: _Result, code: _Result, exact: Tensor | None, dt
     """A result that is not quantized; the code path continues from the exact golden's where that has one."""
     if exact is None:
         return _Node(chain.real, code.real, dtype=dtype)
-    found = exact.to(torch.float64)
-    distance = (found - code.real.value).abs()
-    wrong = (distance > code.real.error + code.real.magnitude * NOISE) | other_class(found, code.real)
-    contradiction = ""
-    if bool(wrong.any()):
-        at = int(torch.where(wrong, distance.nan_to_num(nan=torch.inf), -1.0).argmax())
-        legal = f"{float(code.real.value.flatten()[at]):.9g} +- {float(code.real.spread().flatten()[at]):.3g}"
-        contradiction = _contradicts(ref, at, float(found.flatten()[at]), legal, wrong)
-    return _Node(chain.real, Bounded(found), dtype=dtype, contradiction=contradiction)
+    found = Bounded(exact.to(torch.float64))
+    return _Node(chain.real, found, dtype=dtype, contradiction=_far(ref, found, code.real))
+
+
+def _far(ref: Ref, exact: Bounded, real: Bounded) -> str:
+    """The message about an exact real that is not legal for the same operands; "" when all are legal."""
+    distance = (exact.value - real.value).abs()
+    wrong = (distance > exact.error + real.error + real.magnitude * NOISE) | other_class(exact.value, real)
+    if not bool(wrong.any()):
+        return ""
+    at = int(torch.where(wrong, distance.nan_to_num(nan=torch.inf), -1.0).argmax())
+    legal = f"{float(real.value.flatten()[at]):.9g} +- {float(real.spread().flatten()[at]):.3g}"
+    return _contradicts(ref, at, float(exact.value.flatten()[at]), legal, wrong)
 
 
 def _node(step: Step, ref: Ref, chain: _Result, code: _Result, exact: QTensor | None) -> _Node:

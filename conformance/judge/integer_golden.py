@@ -13,7 +13,7 @@ from npu_assay.conformance.programs.build import has_channels, materialise
 from npu_assay.conformance.programs.graph import Graph, Quant, Ref, Step, references
 from npu_assay.reference import integer
 from npu_assay.reference.affine import Affine
-from npu_assay.reference.golden.bounded import GoldenError
+from npu_assay.reference.golden.bounded import Bounded, GoldenError
 from npu_assay.reference.golden.operators import moves
 from npu_assay.reference.integer import QTensor, tosa
 from npu_assay.reference.operators.home import ANY
@@ -97,10 +97,14 @@ def with_moved_quants(graph: Graph) -> Graph:
 
 @dataclass(frozen=True)
 class Exact:
-    """What is known to the last bit: codes of quantized values and outputs, and reals in their own dtype."""
+    """What is known to the last bit: codes of quantized values and outputs, and reals in their own dtype.
+
+    near: outputs that are fixed but for the order of float32 sums, each with what that order may change.
+    """
 
     codes: dict[Ref, QTensor]
     reals: dict[Ref, Tensor]
+    near: dict[Ref, Bounded]
 
 
 def exact_codes(graph: Graph, scheme: str = TFLITE) -> dict[Ref, QTensor]:
@@ -111,13 +115,13 @@ def exact_codes(graph: Graph, scheme: str = TFLITE) -> dict[Ref, QTensor]:
 def exact_values(graph: Graph, scheme: str = TFLITE) -> Exact:
     """The exact golden of every value and every step's output; none where it cannot be known to the last bit.
 
-    Integer steps are exact in any scheme's arithmetic. In XNNPACK's, so are linear steps with dynamic quantization,
-    and float steps of one IEEE rounding. Raises IntegerError for an operator or operands
+    Integer steps are exact in any scheme's arithmetic. In XNNPACK's, so are linear steps with dynamic quantization
+    (nearly, with 4-bit weights), and float steps of one IEEE rounding. Raises IntegerError for an operator or operands
     without integer semantics.
     """
     graph = with_moved_quants(graph)
     quants = step_quants(graph, scheme)
-    found = Exact({}, {})
+    found = Exact({}, {}, {})
     for value in graph.values:
         numbers, q = materialise(value), value.quant
         if q is None:
@@ -166,6 +170,7 @@ def _real_step(step: Step, found: Exact) -> None:
     refs = references(step.args)
     if any(ref not in found.reals and ref not in found.codes for ref in refs):
         return
+    outputs: tuple[Tensor | Bounded, ...]
     if step.dynamic is not None:
         known: Mapping[Ref, Any] = {**found.codes, **found.reals}
         outputs = integer.run_dynamic(step.op, substitute(step.args, known), dict(step.kwargs))
@@ -174,7 +179,9 @@ def _real_step(step: Step, found: Exact) -> None:
         outputs = integer.run_reals(step.op, substitute(step.args, reals), dict(step.kwargs))
     for index, real in enumerate(outputs):
         ref = Ref(step.name, index)
-        if step.quant is None:
+        if isinstance(real, Bounded):
+            found.near[ref] = real
+        elif step.quant is None:
             found.reals[ref] = real
         else:
             y = affine(step.quant)

@@ -5,6 +5,7 @@ What IEEE floats compute with one rounding, and products that quantize their ope
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from npu_assay.reference.arithmetic.xnnpack import dynamic, flushed
 from npu_assay.reference.golden.aten import aten, bound, canonical
+from npu_assay.reference.golden.bounded import Bounded
 from npu_assay.reference.integer.operand import Given, IntegerError, QTensor, on_images, pair, require, symmetric
 from npu_assay.reference.integer.xnnpack import output_major
 from npu_assay.reference.operators.home import INTEGERS, ByName, loaded
@@ -63,8 +65,11 @@ def copied(args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Tensor, ...]
     return (args[0],)
 
 
-def run_dynamic(op: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Tensor, ...]:
-    """A product of real activations, quantized row by row (images: one by one), and quantized weights (QTensor)."""
+def run_dynamic(op: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Tensor | Bounded, ...]:
+    """A product of real activations, quantized row by row (images: one by one), and quantized weights (QTensor).
+
+    Bounded where the order of its float32 sums is the processor's choice.
+    """
     own = home(canonical(op))
     if own is None or not own.dynamic:
         raise IntegerError(f"operator: found {op!r}, expected a product that quantizes its operand at run time")
@@ -79,12 +84,15 @@ def _weights(given: Given) -> QTensor:
     return quantised
 
 
-def linear(given: Given) -> Tensor:
+def linear(given: Given) -> Tensor | Bounded:
     weight = _weights(given)
     if weight.group is None:
         return dynamic.linear(given["input"], weight.codes, weight.scales, given["bias"])
     scales = torch.tensor(weight.scales).reshape(weight.codes.shape[0], -1)
-    return dynamic.groupwise_linear(given["input"], weight.codes, scales, given["bias"])
+    operands = (given["input"], weight.codes, scales, given["bias"])
+    y = dynamic.groupwise_linear(*operands)
+    stored = y.double().abs() * torch.finfo(y.dtype).eps  # both are rounded to the type of the result
+    return Bounded(y.double(), (dynamic.groupwise_error(*operands) + stored).nan_to_num(math.inf, math.inf))
 
 
 def convolution(given: Given) -> Tensor:

@@ -5,7 +5,7 @@ qd8-f32-qc8w, qd8-f32-qc4w and qd8-f32-qb4w. Every sum of products of codes is a
 float32 says so. Where the scheme leaves freedom:
 
 - in which order the groups of 4-bit weights are added, and whether codes are shifted by 128 on the way. Here as
-  on processors with VNNI; others may differ in the last bits;
+  on processors with VNNI; others may differ in the last bits, by no more than `groupwise_error`;
 - whether the last product and sum are one operation (`fused`) or two roundings. Here as with fused instructions;
 - what chooses the range: the device goes by rows whatever the program says, see `conformance.chain`.
 """
@@ -25,8 +25,12 @@ from npu_assay.reference.arithmetic.xnnpack.floats import fused
 LOWEST, HIGHEST = -128, 127
 UNSIGNED = 128
 """What makes an int8 code unsigned."""
+LARGEST = 255
+"""The largest of unsigned codes."""
 PACKED = 16
 """4-bit weights of an output that are packed at a time, two in each of 8 bytes; groups have a multiple of 32."""
+_HALF_UNIT = 2.0**-24
+"""What one rounding to float32 changes, relative to its result."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +90,21 @@ def groupwise_linear(x: Tensor, weights: Tensor, scales: Tensor, bias: Tensor | 
         acc = fused((codes[:, group] @ kernel[:, group].mT).float(), steps[:, group], acc)
     y = acc * flat.scales + (0.0 if bias is None else bias.float())
     return y.view(*x.shape[:-1], len(weights)).to(x.dtype)
+
+
+def groupwise_error(x: Tensor, weights: Tensor, scales: Tensor, bias: Tensor | None) -> Tensor:
+    """How far two orders of `groupwise_linear`'s float32 sums may be apart, for its arguments: float64 [..., O].
+
+    Each of two orders makes at most two roundings per group and per `PACKED` weights of the correction, and some for
+    the scale of the row and the bias, each of a number no larger than the sum of all sizes. Codes and zero points are
+    no larger than `LARGEST`, whether signed or not.
+    """
+    flat = rows(x.reshape(-1, x.shape[-1]))
+    steps, size = scales.to(torch.bfloat16).double(), x.shape[-1] // scales.shape[1]
+    reals = (weights.abs().double() * steps.repeat_interleave(size, 1)).sum(1)
+    sizes = 2 * LARGEST * reals * flat.scales + (0.0 if bias is None else bias.abs().double())
+    roundings = 2 * scales.shape[1] + 2 * (x.shape[-1] // PACKED) + 4
+    return (2 * roundings * _HALF_UNIT * sizes).view(*x.shape[:-1], len(weights))
 
 
 def conv2d(
