@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import torch
+from crosscheck.executorch.processor import FLAGS
 from crosscheck.executorch.subgraphs import Array, Program
 
 from npu_assay.partitioners.xnnpack.runtime import load_model
 from npu_assay.partitioners.xnnpack.xnn_model import XModel, XValue
 from npu_assay.reference.operators.home import Accuracy
 
-CPU = Path("/proc/cpuinfo")
-NATIVE = CPU.exists() and "avx512_fp16" in CPU.read_text().split()
+NATIVE = "avx512_fp16" in FLAGS
 """Whether the processor of this run computes in float16."""
 NOT_SHOWN = frozenset() if NATIVE else frozenset(["findings/half-ends-early.md"])
 """The pages of findings that this processor does not show."""

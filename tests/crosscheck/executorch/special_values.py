@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from crosscheck.executorch import half_arithmetic
+from crosscheck.executorch import half_arithmetic, narrow
 
 NAN, INFINITIES, ZEROS = "nan", "infinities", "zeros_and_subnormals"
 CONSTANTS = ("constants_nan", "constants_infinities")
@@ -49,10 +49,16 @@ NATIVE: Mapping[tuple[str, str], tuple[str, ...]] = {
 """The same where a processor computes in float16: sums do not clamp, and one of +-300 * +-300 is infinite before it
 cancels; the logarithm of what float16 holds for 60,000 and of subnormal numbers is that of a limit."""
 
+NARROW: Mapping[tuple[str, str], tuple[str, ...]] = {
+    ("aten.leaky_relu.default", "fp32"): (ZEROS,),
+    ("aten.log.default", "fp32"): (NAN, INFINITIES),
+}
+"""The same on processors without AVX-512."""
+
 
 def different(row: str) -> set[str]:
     """The ids of a row's cases that differ."""
-    found = {**DIFFERENT, **(NATIVE if half_arithmetic.NATIVE else {})}
+    found = {**DIFFERENT, **(NATIVE if half_arithmetic.NATIVE else {}), **(NARROW if narrow.NARROW else {})}
     return {
         f"{name}/{precision}/operator/value/{variant}".replace("/value/../", "/")
         for (name, precision), variants in found.items()

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 import torch
-from crosscheck.executorch import half_arithmetic
+from crosscheck.executorch import half_arithmetic, narrow
 from crosscheck.executorch.apart import APART
 from crosscheck.executorch.real import Argument, Job, Machine
 from crosscheck.executorch.special_values import different
@@ -139,7 +139,9 @@ def _random(x: Tensor, generator: torch.Generator) -> Tensor:
 def stated(case: Case) -> Accuracy:
     """How far the results of a case may be apart: what its least exact operator is."""
     dtype = {"fp16": torch.float16}.get(case.precision or "", torch.float32)
-    found = [APART[dtype].get(step.op, Accuracy()) for step in case.graph.steps]
+    names = [step.op for step in case.graph.steps]
+    found = [narrow.FUNCTIONS.get(name, Accuracy()) for name in names if case.precision != "fp16"]
+    found += [APART[dtype].get(name, Accuracy()) for name in names if case.precision in FLOATS]
     if is_half(case) and any(step.op == "aten.exp.default" for step in case.graph.steps):
         found.append(half_arithmetic.EXP)
     return Accuracy(max(one.ulps for one in found), max(one.absolute for one in found))
@@ -151,7 +153,9 @@ def is_half(case: Case) -> bool:
 
 
 def part_of_largest(case: Case) -> float:
-    """How far results may be apart as a part of the largest: not at all, but for sums in float16."""
+    """How far results may be apart as a part of the largest: not at all, but for sums in float16 or of groups."""
+    if case.precision == "dynamic_int4":
+        return narrow.OF_LARGEST
     return half_arithmetic.OF_LARGEST if is_half(case) and adds_products(case) else 0.0
 
 
@@ -184,7 +188,7 @@ def _differing(a: Tensor, b: Tensor, allowed: Accuracy) -> int:
 
 def problems(case: Case, machine: Machine) -> list[str]:
     """What the real runtime does differently; empty when nothing."""
-    allowed, found = (Accuracy() if case.precision in CODES else stated(case)), []
+    allowed, found = stated(case), []
     for number, (job, expected) in enumerate(runs(case)):
         answer = machine.run(job)
         if isinstance(answer, str):
@@ -254,6 +258,10 @@ OTHER_ENDS = {
     ("aten.log.default", "farthest"): "its product with the root of 2 is infinite",
 }
 """Where float32 kernels give something else on x86 with AVX-512, with reasons: stated at `apart.APART`."""
+if narrow.NARROW:
+    OTHER_ENDS |= dict.fromkeys(
+        (("aten.log.default", "infinite"), ("aten.log.default", "undefined")), "a finite number"
+    )
 
 
 @pytest.fixture(scope="module")

