@@ -34,6 +34,7 @@ MISTAKES = [
     (("offer", "nosuch"), "no backend 'nosuch'"),
     (("reach", "neutron", "-k", "zzzz"), "-k 'zzzz': matches none of "),
     (("export", "neutron", "cases", "-k", "zzzz"), "-k 'zzzz': matches none of "),
+    (("show", "neutron", "abs/max_rank/outside/rank_99"), "-k 'abs/max_rank/outside/rank_99': matches none of "),
     (("mutate", "nosuch"), "no backend 'nosuch'"),
     (("explain", "nosuch.pt2", "--backend", "neutron"), "nosuch.pt2: found no such file"),
     (("explain", "nosuch.pt2", "--backend", "nosuch"), "no backend 'nosuch'"),

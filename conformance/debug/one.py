@@ -74,7 +74,7 @@ def _one(table: Table, selection: Selection) -> Case:
     if len(cases) == 1:
         return cases[0]
     if not cases:
-        raise none_selected(str(selection) or "all cases", known)
+        raise none_selected(str(selection) or "all cases", known, selection.expression)
     names = ", ".join(case.id for case in cases[:SHOWN])
     rest = ", ..." if len(cases) > SHOWN else ""
     asked = str(selection) or "all cases"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -12,13 +13,15 @@ from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.findings import regression
 from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.table import Table
-from npu_assay.conformance.table.operator_names import called, nearest_operators
+from npu_assay.conformance.table.operator_names import called, names_of, nearest_operators
 
 Predicate = Callable[[str], bool]
 
 _TOKEN = re.compile(r"[()]|[^\s()]+")
 MOST_NESTED = 100  # of 'not' and '(' within each other
 _WORDS = {"and", "or", "not", "(", ")"}
+CLOSEST = 3  # names that a message lists for a word
+ALIKE = 0.7  # of a word and a name, as difflib counts it
 
 
 class SelectionError(UsageError):
@@ -99,9 +102,43 @@ def select(cases: Iterable[Case], expression: str) -> tuple[Case, ...]:
     return tuple(case for case in cases if matches(case.id))
 
 
-def none_selected(asked: str, cases: Sequence[Case]) -> SelectionError:
-    """The error of a selection that matches none of a table's cases."""
-    return SelectionError(f"{asked}: matches none of {len(cases)} case ids, which look like {cases[0].id}")
+def none_selected(asked: str, cases: Sequence[Case], expression: str | None = None) -> SelectionError:
+    """The error of a selection that matches none of a table's cases, with the names nearest to its `expression`."""
+    near = nearest_names(expression or "", cases)
+    told = f"; nearest: {', '.join(near)}" if near else f", which look like {cases[0].id}"
+    return SelectionError(f"{asked}: matches none of {len(cases)} case ids{told}")
+
+
+def nearest_names(expression: str, cases: Sequence[Case]) -> tuple[str, ...]:
+    """What words of an expression that match no case may have meant: case ids, operators and constraints.
+
+    Empty where nothing is close.
+    """
+    rows = dict.fromkeys(case.row for case in cases)
+    words = [word for word in _TOKEN.findall(expression) if word not in _WORDS]
+    unknown = [word for word in words if not called(word, rows) and not _is_in_an_id(word, cases)]
+    return tuple(dict.fromkeys(name for word in unknown for name in _nearest(word, rows, cases)))
+
+
+def _is_in_an_id(word: str, cases: Iterable[Case]) -> bool:
+    return any(word.lower() in case.id.lower() for case in cases)
+
+
+def _nearest(word: str, rows: Iterable[str], cases: Iterable[Case]) -> list[str]:
+    """Of a part of an id with a slash the ids, or what is after the operator in them; of another word the names."""
+    row, slash, rest = word.partition("/")
+    if not slash:
+        names = {name.lstrip("_") for each in rows for name in names_of(each)} | {case.constraint for case in cases}
+        return _close(word, names)
+    operators = called(row, rows) or tuple(_close(row, rows)[:1])
+    if operators:
+        ids = {case.id.partition("/")[2]: case.id for case in cases if case.row in operators}
+        return [ids[name] for name in _close(rest, ids)]
+    return _close(word, {case.id.partition("/")[2] for case in cases})
+
+
+def _close(word: str, names: Iterable[str]) -> list[str]:
+    return difflib.get_close_matches(word, sorted(names), CLOSEST, ALIKE)
 
 
 def random_program(cases: Sequence[Case], name: str) -> Case:
