@@ -53,23 +53,38 @@ def cases_of_run(table: Table) -> tuple[Case, ...]:
     return all_cases(table)
 
 
-def cases_of(table: Table, row: str) -> tuple[Case, ...]:
-    """The cases of one row; empty when there is none of that name. Raises as `all_cases`.
+def cases_of(table: Table, *rows: str) -> tuple[Case, ...]:
+    """The cases of some rows; empty when there is none of these names. Raises as `all_cases`.
 
     Rows have their cases without regard to each other, so those of the others need not be made.
     """
     part = replace(
         table,
-        rows=tuple(each for each in table.rows if each.name == row),
-        refused=tuple(each for each in table.refused if each.name == row),
+        rows=tuple(each for each in table.rows if each.name in rows),
+        refused=tuple(each for each in table.refused if each.name in rows),
     )
     return all_cases(part) if part.rows or part.refused else ()
 
 
 def cases_near(table: Table, expression: str | None) -> tuple[Case, ...]:
-    """The cases in which an expression finds what it finds in all: of a case's whole id, those of its row."""
+    """The cases in which an expression finds what it finds in all.
+
+    Of a case's whole id these are the cases of its row, and of words joined by `and` those of the operators among them.
+    """
     cases = cases_of(table, (expression or "").partition("/")[0])
-    return cases if any(case.id == expression for case in cases) else all_cases(table)
+    if any(case.id == expression for case in cases):
+        return cases
+    rows = _rows_of(expression or "", [row.name for row in table.every_row])
+    cases = cases_of(table, *rows)
+    return cases if rows and {case.row for case in cases} == rows else all_cases(table)
+
+
+def _rows_of(expression: str, rows: Sequence[str]) -> set[str]:
+    """Every row that words of an expression name, if one of them has all that it matches; else none."""
+    words = _TOKEN.findall(expression)
+    if any(word in _WORDS for word in words if word != "and"):
+        return set()
+    return {row for word in words for row in called(word, rows)}
 
 
 def _check_spellings(table: Table, cases: Iterable[Case]) -> None:
