@@ -15,6 +15,7 @@ from benchmarks.report import certificate as made_up
 from npu_assay.conformance.compare.difference import Run, compare
 from npu_assay.conformance.compare.drift import drift
 from npu_assay.conformance.covering.text import plain
+from npu_assay.conformance.explain import record as explained
 from npu_assay.conformance.interchange import manifest
 from npu_assay.conformance.mutation.report import Mutation
 from npu_assay.conformance.mutation.report import as_json as mutations
@@ -122,3 +123,21 @@ def test_the_page_has_the_keys_of_what_commands_print() -> None:
     section = PAGE.read_text().partition("## What commands print as JSON")[2]
     rows = [line.split("|")[1:3] for line in section.splitlines() if line.startswith(("| `", "| a "))]
     assert {what.strip(): set(keys.split("`")[1::2]) for what, keys in rows} == printed()
+
+
+def test_explain_json_has_the_keys_of_its_page() -> None:
+    """Those of each backend in the first column; in the others' rows all that their items have."""
+    section = (PAGE.parent / "explain.md").read_text().partition("## As JSON")[2]
+    rows = {line.split("|")[1].strip(): line for line in section.splitlines() if line.startswith("| `")}
+    keys = {key for each in rows for key in each.split("`")[1::2]}
+    assert keys == {each.name for each in fields(explained.Explained)}
+    items = {
+        "`operators`": (explained.Operator, explained.Reason),
+        "`causes`": (explained.Cause, explained.Change),
+        "`delegates`": (explained.Delegate,),
+        "`numbers`": (explained.Comparison,),
+        "`layers`": (explained.Layer,),
+    }
+    for key, kinds in items.items():
+        named = set(rows[key].split("`")[1::2])
+        assert {each.name for kind in kinds for each in fields(kind)} <= named, key
