@@ -140,7 +140,7 @@ def _is_in_an_id(word: str, cases: Iterable[Case]) -> bool:
 
 
 def _nearest(word: str, rows: Iterable[str], cases: Iterable[Case]) -> list[str]:
-    """Of a part of an id with a slash the ids, or what is after the operator in them; of another word the names."""
+    """What a word may have meant: an id, or the part of ids after the operator, if it has a slash; else a name."""
     row, slash, rest = word.partition("/")
     if not slash:
         names = {name.lstrip("_") for each in rows for name in names_of(each)} | {case.constraint for case in cases}
