@@ -33,6 +33,8 @@ MISTAKES = [
     (("certify", "neutron", "--debug", "-k", "zzzz"), "-k 'zzzz': matches none of "),
     (("offer", "nosuch"), "no backend 'nosuch'"),
     (("reach", "neutron", "-k", "zzzz"), "-k 'zzzz': matches none of "),
+    (("reach", "neutron", "-k", "softmx"), "-k 'softmx': matches none of 3861 case ids; nearest: softmax"),
+    (("export", "neutron", "cases", "-k", "softmx"), "-k 'softmx': matches none of 3861 case ids; nearest: softmax"),
     (("export", "neutron", "cases", "-k", "zzzz"), "-k 'zzzz': matches none of "),
     (("show", "neutron", "abs/max_rank/outside/rank_99"), "-k 'abs/max_rank/outside/rank_99': matches none of "),
     (("mutate", "nosuch"), "no backend 'nosuch'"),
