@@ -89,6 +89,7 @@ def show(backend: str, operator: str | None, table: str | None) -> None:
     where each operator runs, and the backend's outputs beside what is expected; the case runs in this process.
     """
     if operator is not None and "/" in operator:
+        tell_mistakes(backend, table, operator)
         _postpone()
         from npu_assay.conformance.commands.debugging import show_case
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import click
 import pytest
 from ci_asked import HOSTILE, command, outside_of_code
 from rich.console import Console
@@ -309,3 +310,24 @@ def test_the_workflow_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         if words[0] != "diff":  # against a certificate of another day, which is not here
             assert command(*words, environment=job).exit_code == 0, line
     assert summaries.read_text().count("### ") == 5 and "### Certified: " in summaries.read_text()
+
+
+# ------------------------------------------------------------------------------------ exit codes
+
+
+def every_command(group: click.Group, path: str = "") -> Iterator[tuple[str, str]]:
+    """The name of each command, and its help."""
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from every_command(command, f"{path}{name} ")
+        else:
+            yield f"{path}{name}", command.help or ""
+
+
+def test_the_page_has_the_exit_codes_of_every_command_that_can_fail() -> None:
+    """Each whose help says when it ends with 1, and no other."""
+    page = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`.*?) \|", page.partition("## Exit codes")[2].partition("\n## ")[0], re.MULTILINE)
+    named = {name for row in rows for name in row.split("`")[1::2]}
+    fails = {name for name, told in every_command(main) if re.search(r"Exit codes:[^.]*\b1 ", " ".join(told.split()))}
+    assert named - {"certify --debug"} == fails and len(fails) > 10

@@ -23,7 +23,7 @@ from npu_assay.conformance.commands import debugging
 from npu_assay.conformance.debug.one import Debugged, Watching, debug
 from npu_assay.conformance.debug.text import ELEMENTS, lines
 from npu_assay.conformance.record.certificate import Selection
-from npu_assay.conformance.run.selection import all_cases, cases_near
+from npu_assay.conformance.run.selection import all_cases, cases_near, select
 from npu_assay.conformance.table import FOLDER, load_table
 
 ROOT = Path(__file__).parent.parent
@@ -153,8 +153,17 @@ def test_a_row_has_its_cases_without_the_others(path: Path) -> None:
 
 def test_any_other_expression_is_looked_for_in_all() -> None:
     table = load_table(fake_backend.TABLE)
-    for expression in (None, "neg", "aten.neg.default/no/such/case", "/"):
+    for expression in (None, "baseline", "neg or baseline", "not neg", "(neg)", "aten.neg.default/no/such/case", "/"):
         assert cases_near(table, expression) == CASES
+
+
+@pytest.mark.parametrize(
+    "expression", ["abs", "aten.abs.default", "squeeze", "abs and max_rank", "outside and ABS", "abs and neg"]
+)
+def test_words_that_name_operators_are_looked_for_in_their_rows(expression: str) -> None:
+    table = load_table("neutron@1.3")
+    few, every = cases_near(table, expression), all_cases(table)
+    assert len(few) < len(every) / 10 and select(few, expression) == select(every, expression)
 
 
 def test_verify_of_one_case_makes_those_of_its_row_alone(tmp_path: Path) -> None:

@@ -104,3 +104,14 @@ def test_the_numbers_of_faults_are_those_of_the_catalogues() -> None:
         faults = load_faults(name, catalogue_of(backend, None))
         counts = [sum(fault.stage == stage for fault in faults) for stage in ("partitioner", "compiler", "device")]
         assert [int(total), *map(int, re.findall(r"\d+", stages))] == [len(faults), *counts], name
+
+
+def test_the_changelog_has_the_form_that_it_names() -> None:
+    """Keep a Changelog: releases in brackets, the newest first, and under each the kinds of changes in one order."""
+    kinds = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"]
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert "keepachangelog.com" in text
+    releases = re.findall(r"^## (.*)$", text, re.MULTILINE)
+    assert releases[0] == "[Unreleased]" and all(re.match(r"\[[^\]]+\]", each) for each in releases)
+    found = re.findall(r"^### (.*)$", text, re.MULTILINE)
+    assert found and found == [kind for kind in kinds if kind in found]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from types import NoneType
 from typing import Any
@@ -11,10 +11,19 @@ from typing import Any
 import fake_backend
 import pytest
 
+from benchmarks.report import certificate as made_up
+from npu_assay.conformance.compare.difference import Run, compare
 from npu_assay.conformance.compare.drift import drift
+from npu_assay.conformance.covering.text import plain
+from npu_assay.conformance.explain import record as explained
 from npu_assay.conformance.interchange import manifest
+from npu_assay.conformance.mutation.report import Mutation
+from npu_assay.conformance.mutation.report import as_json as mutations
+from npu_assay.conformance.pte.asked import SUMMARY
+from npu_assay.conformance.reach.walk import Met
 from npu_assay.conformance.record import certificate, results
 from npu_assay.conformance.table import ROW, TOP, load_table
+from npu_assay.conformance.table.changes import Change
 from npu_assay.conformance.verify import attestation
 
 PAGE = Path(__file__).parent.parent / "docs" / "files.md"
@@ -93,3 +102,42 @@ def test_drift_json_has_these_keys() -> None:
     found = drift("backend", load_table(fake_backend.TABLE), ())
     assert set(found.as_json()) == other("drift.json") - {"level"}
     assert set(replace(found, level="tags").as_json()) == other("drift.json")
+
+
+def printed() -> dict[str, set[str]]:
+    """By what the page calls it, the keys of what a command prints."""
+    table = load_table(fake_backend.TABLE)
+    found = compare(*(Run(name, made_up(table, 0), {}) for name in "ab")).as_json()
+    return {
+        "`assay diff --json`": set(found),
+        "`a` and `b` of it": set(found["a"]),
+        "`assay mutate --json`": set(mutations(Mutation("backend", "table", 1.0, ()))),
+        "`assay table coverage --json`": set(plain(table, ())),
+        "`assay table diff --json`, each": {each.name for each in fields(Change)},
+        "`assay inspect --json`": set(SUMMARY),
+        "a line of `assay reach --out`": set(Met("case", "end", "stage").as_data()),
+    }
+
+
+def test_the_page_has_the_keys_of_what_commands_print() -> None:
+    section = PAGE.read_text().partition("## What commands print as JSON")[2]
+    rows = [line.split("|")[1:3] for line in section.splitlines() if line.startswith(("| `", "| a "))]
+    assert {what.strip(): set(keys.split("`")[1::2]) for what, keys in rows} == printed()
+
+
+def test_explain_json_has_the_keys_of_its_page() -> None:
+    """Those of each backend in the first column; in the others' rows all that their items have."""
+    section = (PAGE.parent / "explain.md").read_text().partition("## As JSON")[2]
+    rows = {line.split("|")[1].strip(): line for line in section.splitlines() if line.startswith("| `")}
+    keys = {key for each in rows for key in each.split("`")[1::2]}
+    assert keys == {each.name for each in fields(explained.Explained)}
+    items = {
+        "`operators`": (explained.Operator, explained.Reason),
+        "`causes`": (explained.Cause, explained.Change),
+        "`delegates`": (explained.Delegate,),
+        "`numbers`": (explained.Comparison,),
+        "`layers`": (explained.Layer,),
+    }
+    for key, kinds in items.items():
+        named = set(rows[key].split("`")[1::2])
+        assert {each.name for kind in kinds for each in fields(kind)} <= named, key

@@ -52,3 +52,12 @@ def test_survivors_decide_the_exit_code() -> None:
 def test_a_wrong_timeout_is_a_usage_error(seconds: str) -> None:
     found = CliRunner().invoke(main, ["mutate", SPEC, "--faults", FAULTS, "--timeout", seconds])
     assert found.exit_code == 2 and "--timeout" in found.output
+
+
+@pytest.mark.parametrize(
+    ("mistyped", "told"),
+    [("roundng", "faults, did you mean 'rounding'?"), ("zzzz", "faults; an id looks like ")],
+)
+def test_a_mistyped_fault_is_told_what_is_nearest(mistyped: str, told: str) -> None:
+    found = CliRunner().invoke(main, ["mutate", SPEC, "--faults", FAULTS, "-k", mistyped])
+    assert found.exit_code == 2 and f"-k '{mistyped}': matches none of " in found.stderr and told in found.stderr

@@ -19,6 +19,7 @@ INSTEAD = {
     r"\b(?:keep|keeps|kept|stays?|left) (?:\w+ ){0,2}whole\b": "not decomposed",
     r"\bhangs? together\b": "connected",
     r"\bwaits? for each other\b": "a cycle",
+    r"\bstrangers?\b": "somebody else's, or a clean process",
     r"\bnumber[- ]types?\b": "precision (of a row) or dtype (of a tensor)",
 }
 """Patterns of words that readers of the field do not know in this sense, and what to say instead."""

@@ -19,7 +19,6 @@ TWO_SENSES = {
     r"\bslack\b": "error bound",
     r"\b(?:each|every|last|final) step(?:'s)?\b(?! size)": "node",
     r"\bscales? for each channel\b": "a scale per channel",
-    r"\bstrangers?\b": "somebody else's, or a clean process",
     r"\b(?:deputy|crew|nursery|kit)\b": "cluster worker, pool, fork server, scaffold",
     r"\bconstraint codes?\b|\brejection codes?\b": "constraint id, or reason",
     r"\bdynamically quantis\w+": "dynamically quantized",

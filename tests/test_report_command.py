@@ -46,6 +46,9 @@ def test_it_says_what_is_new(folders: Path, tmp_path: Path, monkeypatch: pytest.
     assert invoke(folders / "drifts", "--since", earlier, "--out", "new.html").exit_code == 0
     text = (tmp_path / "new.html").read_text()
     assert f"<h2>What is new since {earlier}</h2>" in text
+    page = text.partition("<script")[0]
+    assert "<caption>The certificates differ in</caption>" in page
+    assert page.count("<table") == page.count("<caption>")
     failing = sum('"status":"fail"' in line for line in (folders / "drifts" / RESULTS).read_text().splitlines())
     assert failing > 0 and f"<strong>{failing}</strong> newly failing" in text
     assert (folders / "drifts" / "report.html").read_bytes() == before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -140,6 +141,9 @@ def test_errors(tmp_path: Path) -> None:
     found = drifting("executorch:xnnpack", every=40)
     with pytest.raises(UsageError, match="the run has no such case"):
         script_of(found, "nothing")
+    name = found.entries[0].result.case
+    with pytest.raises(UsageError, match=f"the run has no such case, did you mean {re.escape(repr(name))}"):
+        script_of(found, f"{name}x")
     with pytest.raises(UsageError, match="expected a folder"):
         write_scripts(found, tmp_path / "no")
     first = found.entries[0].result

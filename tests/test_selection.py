@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from npu_assay.conformance.cases import every_operator
 from npu_assay.conformance.cli import main
-from npu_assay.conformance.run.selection import all_cases, select
+from npu_assay.conformance.run.selection import all_cases, nearest_names, none_selected, select
 from npu_assay.conformance.table import load_table
 from npu_assay.conformance.table.operator_names import called, nearest_operators
 
@@ -58,6 +58,33 @@ def test_every_operator_has_a_short_name() -> None:
 def test_few_near_names_are_told(name: str) -> None:
     text = nearest_operators(name, every_operator())
     assert text.startswith("; nearest: aten.") and 1 <= len(text.split(", ")) <= 5
+
+
+@pytest.mark.parametrize(
+    ("mistyped", "meant"),
+    [
+        ("aten.abs.default/max_rank/outside/rank_99", "aten.abs.default/max_rank/outside/rank_9"),
+        ("aten.abss.default/max_rank/outside/rank_9", "aten.abs.default/max_rank/outside/rank_9"),
+        ("abs/max_rank/outsid/rank_9", "aten.abs.default/max_rank/outside/rank_9"),
+        ("max_rank/outside/rank_99", "max_rank/outside/rank_9"),
+        ("softmx", "softmax"),
+        ("conv2s", "conv2d"),
+        ("relu and channels_multiple_off", "channels_multiple_of"),
+        ("not (max_rnk or abs)", "max_rank"),
+    ],
+)
+def test_a_mistyped_word_of_an_expression_is_told_what_is_nearest(mistyped: str, meant: str) -> None:
+    """What is named first can be typed instead and matches; nothing is said of words that match."""
+    assert nearest_names(mistyped, CASES)[0] == meant
+    assert select(CASES, meant)
+    told = str(none_selected("-k", CASES, mistyped))
+    assert told.startswith(f"-k: matches none of {len(CASES)} case ids; nearest: {meant}")
+
+
+@pytest.mark.parametrize("expression", ["zzzz", "abs and relu", "zzzz/yyyy", "abs/zzzz"])
+def test_without_a_near_name_the_message_shows_what_an_id_looks_like(expression: str) -> None:
+    assert nearest_names(expression, CASES) == ()
+    assert f"case ids, which look like {CASES[0].id}" in str(none_selected("-k", CASES, expression))
 
 
 def shown(*arguments: str) -> list[str]:

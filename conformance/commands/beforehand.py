@@ -104,4 +104,4 @@ def _check_selects(table: Table, expression: str | None) -> None:
         made[row] = cases_of(table, row)
         if any(case.id == expression or matches(case.id) for case in made[row]):
             return
-    raise none_selected(f"-k {expression!r}", [case for row in rows for case in made[row]])
+    raise none_selected(f"-k {expression!r}", [case for row in rows for case in made[row]], expression)

@@ -81,7 +81,7 @@ def reach(
         name = table or load_backend(backend).table
         cases = known = all_cases(load_table(name))
         if expression is not None and not (cases := select(known, expression)):
-            raise none_selected(f"-k {expression!r}", known)
+            raise none_selected(f"-k {expression!r}", known, expression)
         if run is not None:
             failed = _failed(run, backend, name, each)
             cases = tuple(case for case in cases if case.id in failed)

@@ -14,7 +14,7 @@ from npu_assay.conformance.record.results import CaseResult
 from npu_assay.conformance.run.answering import answer
 from npu_assay.conformance.run.one_case import asked, judged
 from npu_assay.conformance.run.question import Answer
-from npu_assay.conformance.run.selection import SelectionError, cases_near, none_selected
+from npu_assay.conformance.run.selection import SelectionError, all_cases, cases_near, none_selected
 from npu_assay.conformance.table import Table, load_table
 from npu_assay.partitioners.exir import Backend
 
@@ -74,7 +74,7 @@ def _one(table: Table, selection: Selection) -> Case:
     if len(cases) == 1:
         return cases[0]
     if not cases:
-        raise none_selected(str(selection) or "all cases", known)
+        raise none_selected(str(selection) or "all cases", all_cases(table), selection.expression)
     names = ", ".join(case.id for case in cases[:SHOWN])
     rest = ", ..." if len(cases) > SHOWN else ""
     asked = str(selection) or "all cases"

@@ -62,7 +62,7 @@ def export(request: Request, progress: Progress = lambda *_: None) -> Manifest:
     known = all_cases(table)
     cases = Selection(request.expression).of(known)
     if not cases:
-        raise none_selected(f"-k {request.expression!r}", known)
+        raise none_selected(f"-k {request.expression!r}", known, request.expression)
     parent = request.folder.parent
     try:
         parent.mkdir(parents=True, exist_ok=True)

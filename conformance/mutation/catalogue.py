@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from npu_assay.conformance.backend.loading import load_backend, load_object
-from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.common.errors import UsageError, nearest
 from npu_assay.conformance.run.selection import compile_expression
 from npu_assay.faults import Fault
 from npu_assay.partitioners.exir import Backend
@@ -49,6 +49,8 @@ def selected(faults: Sequence[Fault], expression: str | None) -> tuple[Fault, ..
     matches = compile_expression(expression) if expression is not None else lambda name: True
     found = tuple(fault for fault in faults if matches(fault.id))
     if not found:
+        known = {part for fault in faults for part in (fault.id, fault.stage, fault.kind, fault.name)}
+        near = nearest(expression or "", known, most=0)
         example = f"; an id looks like {faults[0].id}" if faults else ""
-        raise CatalogueError(f"-k {expression!r}: matches none of {len(faults)} faults{example}")
+        raise CatalogueError(f"-k {expression!r}: matches none of {len(faults)} faults{near or example}")
     return found

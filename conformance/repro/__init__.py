@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.common.errors import UsageError, nearest
 from npu_assay.conformance.compare.drift import Drift, Entry
 from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.programs.seeds import reseeded
@@ -24,9 +24,10 @@ def script_of(found: Drift, case: str) -> str:
     _check_backend(found)
     entry = next((entry for entry in found.entries if entry.result.case == case), None)
     if entry is None:
-        raise UsageError(f"--repro {case}: the run has no such case")
+        of_row = [each.result.case for each in found.entries if each.result.row == case.partition("/")[0]]
+        raise UsageError(f"--repro {case}: the run has no such case{nearest(case, of_row, most=0)}")
     if not entry.drifts:
-        raise UsageError(f"--repro {case}: nothing to show, table and code agree and the numbers are right")
+        raise UsageError(f"--repro {case}: nothing to show, table and backend agree and the numbers are right")
     return script(found, entry, _cases(found, [entry])[case])
 
 

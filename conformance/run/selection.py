@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -12,13 +13,15 @@ from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.findings import regression
 from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.table import Table
-from npu_assay.conformance.table.operator_names import called, nearest_operators
+from npu_assay.conformance.table.operator_names import called, names_of, nearest_operators
 
 Predicate = Callable[[str], bool]
 
 _TOKEN = re.compile(r"[()]|[^\s()]+")
 MOST_NESTED = 100  # of 'not' and '(' within each other
 _WORDS = {"and", "or", "not", "(", ")"}
+CLOSEST = 3  # names that a message lists for a word
+ALIKE = 0.7  # of a word and a name, as difflib counts it
 
 
 class SelectionError(UsageError):
@@ -50,23 +53,38 @@ def cases_of_run(table: Table) -> tuple[Case, ...]:
     return all_cases(table)
 
 
-def cases_of(table: Table, row: str) -> tuple[Case, ...]:
-    """The cases of one row; empty when there is none of that name. Raises as `all_cases`.
+def cases_of(table: Table, *rows: str) -> tuple[Case, ...]:
+    """The cases of some rows; empty when there is none of these names. Raises as `all_cases`.
 
     Rows have their cases without regard to each other, so those of the others need not be made.
     """
     part = replace(
         table,
-        rows=tuple(each for each in table.rows if each.name == row),
-        refused=tuple(each for each in table.refused if each.name == row),
+        rows=tuple(each for each in table.rows if each.name in rows),
+        refused=tuple(each for each in table.refused if each.name in rows),
     )
     return all_cases(part) if part.rows or part.refused else ()
 
 
 def cases_near(table: Table, expression: str | None) -> tuple[Case, ...]:
-    """The cases in which an expression finds what it finds in all: of a case's whole id, those of its row."""
+    """The cases in which an expression finds what it finds in all.
+
+    Of a case's whole id these are the cases of its row, and of words joined by `and` those of the operators among them.
+    """
     cases = cases_of(table, (expression or "").partition("/")[0])
-    return cases if any(case.id == expression for case in cases) else all_cases(table)
+    if any(case.id == expression for case in cases):
+        return cases
+    rows = _rows_of(expression or "", [row.name for row in table.every_row])
+    cases = cases_of(table, *rows)
+    return cases if rows and {case.row for case in cases} == rows else all_cases(table)
+
+
+def _rows_of(expression: str, rows: Sequence[str]) -> set[str]:
+    """Every row that words of an expression name, if one of them has all that it matches; else none."""
+    words = _TOKEN.findall(expression)
+    if any(word in _WORDS for word in words if word != "and"):
+        return set()
+    return {row for word in words for row in called(word, rows)}
 
 
 def _check_spellings(table: Table, cases: Iterable[Case]) -> None:
@@ -99,9 +117,43 @@ def select(cases: Iterable[Case], expression: str) -> tuple[Case, ...]:
     return tuple(case for case in cases if matches(case.id))
 
 
-def none_selected(asked: str, cases: Sequence[Case]) -> SelectionError:
-    """The error of a selection that matches none of a table's cases."""
-    return SelectionError(f"{asked}: matches none of {len(cases)} case ids, which look like {cases[0].id}")
+def none_selected(asked: str, cases: Sequence[Case], expression: str | None = None) -> SelectionError:
+    """The error of a selection that matches none of a table's cases, with the names nearest to its `expression`."""
+    near = nearest_names(expression or "", cases)
+    told = f"; nearest: {', '.join(near)}" if near else f", which look like {cases[0].id}"
+    return SelectionError(f"{asked}: matches none of {len(cases)} case ids{told}")
+
+
+def nearest_names(expression: str, cases: Sequence[Case]) -> tuple[str, ...]:
+    """What words of an expression that match no case may have meant: case ids, operators and constraints.
+
+    Empty where nothing is close.
+    """
+    rows = dict.fromkeys(case.row for case in cases)
+    words = [word for word in _TOKEN.findall(expression) if word not in _WORDS]
+    unknown = [word for word in words if not called(word, rows) and not _is_in_an_id(word, cases)]
+    return tuple(dict.fromkeys(name for word in unknown for name in _nearest(word, rows, cases)))
+
+
+def _is_in_an_id(word: str, cases: Iterable[Case]) -> bool:
+    return any(word.lower() in case.id.lower() for case in cases)
+
+
+def _nearest(word: str, rows: Iterable[str], cases: Iterable[Case]) -> list[str]:
+    """What a word may have meant: an id, or the part of ids after the operator, if it has a slash; else a name."""
+    row, slash, rest = word.partition("/")
+    if not slash:
+        names = {name.lstrip("_") for each in rows for name in names_of(each)} | {case.constraint for case in cases}
+        return _close(word, names)
+    operators = called(row, rows) or tuple(_close(row, rows)[:1])
+    if operators:
+        ids = {case.id.partition("/")[2]: case.id for case in cases if case.row in operators}
+        return [ids[name] for name in _close(rest, ids)]
+    return _close(word, {case.id.partition("/")[2] for case in cases})
+
+
+def _close(word: str, names: Iterable[str]) -> list[str]:
+    return difflib.get_close_matches(word, sorted(names), CLOSEST, ALIKE)
 
 
 def random_program(cases: Sequence[Case], name: str) -> Case:

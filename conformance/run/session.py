@@ -213,7 +213,7 @@ def _cases(selection: Selection, table: Table) -> tuple[Case, ...]:
             f"--shard {selection.shard}: found {len(whole)} cases, expected as many shards as cases at most"
         )
     if not cases:
-        raise none_selected(str(selection), known)
+        raise none_selected(str(selection), known, selection.expression)
     return cases
 
 
