@@ -317,11 +317,11 @@ def test_the_workflow_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def every_command(group: click.Group, path: str = "") -> Iterator[tuple[str, str]]:
     """The name of each command, and its help."""
-    for name, command in group.commands.items():
-        if isinstance(command, click.Group):
-            yield from every_command(command, f"{path}{name} ")
+    for name, each in group.commands.items():
+        if isinstance(each, click.Group):
+            yield from every_command(each, f"{path}{name} ")
         else:
-            yield f"{path}{name}", command.help or ""
+            yield f"{path}{name}", each.help or ""
 
 
 def test_the_page_has_the_exit_codes_of_every_command_that_can_fail() -> None:

@@ -65,7 +65,7 @@ def test_few_near_names_are_told(name: str) -> None:
     [
         ("aten.abs.default/max_rank/outside/rank_99", "aten.abs.default/max_rank/outside/rank_9"),
         ("aten.abss.default/max_rank/outside/rank_9", "aten.abs.default/max_rank/outside/rank_9"),
-        ("abs/max_rank/outsid/rank_9", "aten.abs.default/max_rank/outside/rank_9"),
+        ("abs/max_rank/outsidex/rank_9", "aten.abs.default/max_rank/outside/rank_9"),
         ("max_rank/outside/rank_99", "max_rank/outside/rank_9"),
         ("softmx", "softmax"),
         ("conv2s", "conv2d"),
