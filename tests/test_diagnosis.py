@@ -54,7 +54,7 @@ MADE = {
     "rounding": {"offset"},
     "saturation": {"wrapped", "cut", "uncut"},
     "scale": {"scaled", "offset"},
-    "ties": {"places"},
+    "ties": {"places", "indices"},
     "weights": {"scaled", "negated", "offset"},
     "zero_point": {"offset", "places"},
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
@@ -80,8 +81,17 @@ def test_numbers_past_the_end_that_come_in_at_the_other() -> None:
     assert pattern(of_codes(unsigned(ENDS), ENDS)) == patterns.WRAPPED
 
 
+def test_indices_are_no_quantities() -> None:
+    """However they lie to the right ones: the last of equals is where a clamp would put it, too."""
+    for change in (lambda x: x + 2, lambda x: torch.full_like(x, 3), lambda x: x.clamp(max=1)):
+        expected = torch.tensor([[0.0, 3.0, 1.0, 2.0]], dtype=torch.float64)
+        assert pattern(replace(of_reals(change(expected), expected), indices=True)) == patterns.INDICES
+        assert pattern(replace(of_reals(expected, expected), indices=True)) == ""
+
+
 def test_every_pattern_has_a_case() -> None:
-    assert {name for name, _ in CHANGES} | {patterns.UNCUT, patterns.WRAPPED} == set(PATTERNS)
+    seen = {name for name, _ in CHANGES} | {patterns.UNCUT, patterns.WRAPPED, patterns.INDICES}
+    assert seen == set(PATTERNS)
 
 
 @pytest.mark.parametrize("change", [lambda x: x, lambda x: x + 1, lambda x: x - (x > 0).to(x.dtype)])

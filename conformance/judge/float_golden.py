@@ -54,7 +54,8 @@ class Walk:
     own: the same outputs along the code path, which includes the roundings between the steps.
     last: where a step's operands are known exactly, the float golden of that step alone; None where they are not, or
     where that is the chain's.
-    contradictions: the steps at which the exact golden is not legal, in words.
+    indices: which outputs say where elements are. contradictions: the steps at which the exact golden is not legal, in
+    words.
     """
 
     bounded: tuple[Bounded, ...]
@@ -63,6 +64,7 @@ class Walk:
     codes: tuple[Codes | None, ...]
     quants: tuple[Quant | None, ...]
     dtypes: tuple[torch.dtype, ...]
+    indices: tuple[bool, ...]
     contradictions: tuple[str, ...]
 
 
@@ -82,6 +84,7 @@ class _Node:
     codes: Codes | None = None
     quant: Quant | None = None
     dtype: torch.dtype = torch.float32
+    indices: bool = False
     contradiction: str = ""
     step: _Result | None = None
 
@@ -121,6 +124,7 @@ def walk(graph: Graph, scheme: str | None, delegated: bool, exact: Exact = NOTHI
         tuple(x.codes for x in outputs),
         tuple(x.quant for x in outputs),
         tuple(x.dtype for x in outputs),
+        tuple(x.indices for x in outputs),
         tuple(x.contradiction for x in nodes.values() if x.contradiction),
     )
 
@@ -298,6 +302,11 @@ def _float_step(step: Step, arithmetic: _Arithmetic, nodes: Mapping[Ref, _Node],
     wide = {ref: code[ref.index].real for ref in outputs}
     code = [replace(one, real=exact.near.get(Ref(step.name, index), one.real)) for index, one in enumerate(code)]
     found = {ref: _output(step, ref, chain[ref.index], code[ref.index], arithmetic.dtype, exact) for ref in outputs}
+    if golden.result_kind(step.op) == "indices":
+        found = {ref: replace(node, indices=True) for ref, node in found.items()}
+    elif len(refs) == 1 and nodes[refs[0]].indices:  # a copy, a conversion or another shape of them
+        given = nodes[refs[0]].chain.value.flatten()
+        found = {ref: replace(y, indices=torch.equal(y.chain.value.flatten(), given)) for ref, y in found.items()}
     for ref in outputs:
         if ref in exact.near:
             found[ref] = replace(found[ref], contradiction=_far(ref, exact.near[ref], wide[ref]))
@@ -308,7 +317,7 @@ def _float_step(step: Step, arithmetic: _Arithmetic, nodes: Mapping[Ref, _Node],
 
 def _output(step: Step, ref: Ref, chain: _Result, code: _Result, dtype: torch.dtype, exact: Exact) -> _Node:
     if is_indices(step.op, ref.index):
-        return _Node(chain.real, code.real, dtype=torch.int64)
+        return _Node(chain.real, code.real, dtype=torch.int64, indices=True)
     if step.quant is None:
         return _real_node(ref, chain, code, exact.reals.get(ref), dtype)
     if has_channels(step.quant):

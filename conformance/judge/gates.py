@@ -42,6 +42,7 @@ class Output:
     output counts as its code times the scale, for its float32 rounding is not the backend's. distance: to
     the float golden. codes: None for a float output. unit: of errors, one LSB, or 1 for a float output.
     own, last: see `Walk`. exact: what a float output must be to the last bit, None where that is not known.
+    indices: whether it says where elements are.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Output:
     own: Bounded
     exact: Tensor | None = None
     last: Bounded | None = None
+    indices: bool = False
 
 
 # A message, or "" when passed, and what was measured; `excess` is by how much the limit is passed, if it is.

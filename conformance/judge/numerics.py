@@ -191,7 +191,9 @@ def _beside(run: Walk, index: int, output: Tensor, exact: Tensor | None, real_ex
             real_exact is not None and output.dtype == torch.float32
         ):  # 0 there stands for what is below the normal range
             real_exact = torch.where((real_exact == 0) & (real.abs() < SMALLEST_NORMAL), real, real_exact)
-        return _beside_floats(Output(name, real, bounded, real, None, 1.0, run.own[index], real_exact, run.last[index]))
+        last = run.last[index]
+        found = Output(name, real, bounded, real, None, 1.0, run.own[index], real_exact, last, run.indices[index])
+        return _beside_floats(found)
     unit = affine(quant).scale32
     steps = (real / unit).round()
     real, ambiguous = steps * unit, legal.ambiguous()

@@ -24,16 +24,22 @@ DUST = 2.0**-20
 
 CONSTANT, ORDER, SHIFTED, NEGATED, WRAPPED, SIDED = "constant", "order", "shifted", "negated", "wrapped", "sided"
 CUT, UNCUT, OFFSET, OFFSETS, SCALED, SCALES, PLACES = "cut", "uncut", "offset", "offsets", "scaled", "scales", "places"
-PATTERNS = (CONSTANT, ORDER, SHIFTED, NEGATED, WRAPPED, SIDED, CUT, UNCUT, OFFSET, OFFSETS, SCALED, SCALES, PLACES)
+INDICES = "indices"
+PATTERNS = (
+    *(CONSTANT, ORDER, SHIFTED, NEGATED, WRAPPED, SIDED, CUT, UNCUT, OFFSET, OFFSETS, SCALED, SCALES, PLACES),
+    INDICES,
+)
 
 
 def pattern(output: Output) -> str:
-    """One of PATTERNS, the first that fits, or ""."""
-    if output.real.numel() < FEWEST:
+    """One of PATTERNS, the first that fits, or ""; of indices, which are not quantities, always the last."""
+    if output.real.numel() < (1 if output.indices else FEWEST):
         return ""
     found, expected, unit = _compared(output)
     if bool(((found - expected).abs() <= unit).all()) or not _finite(found, expected):
         return ""
+    if output.indices:
+        return INDICES
     return next((name for name, fits in _FITS if fits(output, found, expected, unit)), "")
 
 

@@ -238,6 +238,9 @@ KINDS: Mapping[str, Kind] = {
     "offsets": _OFFSET,
     "scaled": _FACTOR,
     "scales": _FACTOR,
+    "indices": Kind(
+        "indices of other elements", "which of equal numbers is taken, the axis, and where counting begins"
+    ),
     "places": Kind("at some indices of an axis alone", "padding, ends of loops, parameters per channel, the batch"),
 }
 """By pattern (`judge.patterns`): what a headline says, and where such a fault usually stands."""
