@@ -19,10 +19,9 @@ from npu_assay.reference.arithmetic.xnnpack.dynamic import groupwise_error
 from npu_assay.reference.operators.home import Accuracy
 
 NARROW = not {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"} <= FLAGS
-"""Whether the processor of this run has no AVX-512, or not the parts of it that XNNPACK's kernels need."""
+"""Whether the processor of this run lacks AVX-512, or a part of it that XNNPACK's kernels need."""
 OTHER_ORDER = NARROW or not {"avx512_vnni", "avx_vnni"} & FLAGS
-"""Whether it has no VNNI."""
-
+"""Whether it lacks VNNI, the instructions for sums of int8 products, or AVX-512."""
 
 FUNCTIONS: Mapping[str, Accuracy] = MappingProxyType(
     {
@@ -40,7 +39,10 @@ here, over 400,000 numbers within +-100; of softmax each result is within 18 of 
 """
 
 OF_LARGEST = 2.0**-20 if OTHER_ORDER else 0.0
-"""With 4-bit weights, a difference as a part of the largest output of a run; `groupwise_error` bounds each output."""
+"""With 4-bit weights, a difference as a part of the largest output of a run. 2^-22 is the most that was found.
+
+`bound` has it output by output, for a single layer; in a program other operators follow.
+"""
 
 
 def bound(program: Program) -> Array:

@@ -1,4 +1,4 @@
-"""What the processor of this run has: XNNPACK chooses its kernels by that."""
+"""The features of the processor of this run, by which XNNPACK chooses its kernels."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from pathlib import Path
 
 CPU = Path("/proc/cpuinfo")
 FLAGS = frozenset(CPU.read_text().split() if CPU.exists() else ())
-"""The names of its features, among other words."""
+"""The names of the features, among other words; empty where the system does not list them."""

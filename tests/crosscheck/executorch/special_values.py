@@ -53,7 +53,7 @@ NARROW: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("aten.leaky_relu.default", "fp32"): (ZEROS,),
     ("aten.log.default", "fp32"): (NAN, INFINITIES),
 }
-"""The same on processors without AVX-512."""
+"""What differs on processors without AVX-512, in place of the above."""
 
 
 def different(row: str) -> set[str]:

@@ -139,9 +139,8 @@ def _random(x: Tensor, generator: torch.Generator) -> Tensor:
 def stated(case: Case) -> Accuracy:
     """How far the results of a case may be apart: what its least exact operator is."""
     dtype = {"fp16": torch.float16}.get(case.precision or "", torch.float32)
-    names = [step.op for step in case.graph.steps]
-    found = [narrow.FUNCTIONS.get(name, Accuracy()) for name in names if case.precision != "fp16"]
-    found += [APART[dtype].get(name, Accuracy()) for name in names if case.precision in FLOATS]
+    known = APART[dtype] if case.precision in FLOATS else narrow.FUNCTIONS
+    found = [known.get(step.op, Accuracy()) for step in case.graph.steps]
     if is_half(case) and any(step.op == "aten.exp.default" for step in case.graph.steps):
         found.append(half_arithmetic.EXP)
     return Accuracy(max(one.ulps for one in found), max(one.absolute for one in found))

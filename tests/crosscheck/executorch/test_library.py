@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 from crosscheck.executorch import half_arithmetic, library, narrow, subgraphs
-from crosscheck.executorch.apart import APART
+from crosscheck.executorch.apart import APART, near
 from crosscheck.executorch.subgraphs import Array, Draw, Program
 
 from npu_assay.partitioners.xnnpack.runtime import load_model
@@ -90,7 +90,7 @@ def test_no_output_differs(name: str) -> None:
         program = EXACT[name](Draw(seed))
         found, expected = results(program)
         if bound is not None:
-            assert is_near(found, expected, bound(program)), f"seed {seed}"
+            assert near(found, expected, bound(program)).all(), f"seed {seed}"
         else:
             assert np.array_equal(found, expected, equal_nan=found.dtype != np.int8), f"seed {seed}"
 
@@ -99,16 +99,7 @@ def bounds(name: str) -> Callable[[Program], Array] | None:
     """How far the outputs of a program may be on the processor of this run; None where none may differ."""
     if half_arithmetic.NATIVE and name in {f"{op} fp16" for op in half_arithmetic.SUMS}:
         return half_arithmetic.bound
-    return narrow.bound if narrow.OTHER_ORDER and name == GROUPS else None
-
-
-GROUPS = "FullyConnected dynamic qbint4"
-
-
-def is_near(found: Array, expected: Array, bound: Array) -> bool:
-    """Whether no two numbers are farther apart than the bound; NaN is near nothing."""
-    same = found == expected
-    return bool((same | (np.abs(found.astype(float) - expected.astype(float)) <= bound)).all())
+    return narrow.bound if narrow.OTHER_ORDER and name == "FullyConnected dynamic qbint4" else None
 
 
 @pytest.mark.parametrize("op", half_arithmetic.SUMS)
@@ -116,8 +107,8 @@ def test_the_bound_of_sums_tells_another_sum(op: str) -> None:
     """It has a meaning on every processor: one filter, or matrix, twice as large as it should be is seen."""
     program = EXACT[f"{op} fp16"](Draw(1))
     found, _ = results(program)
-    assert is_near(found, found, half_arithmetic.bound(program))
-    assert not is_near(found, 2 * found, half_arithmetic.bound(program))
+    assert near(found, found, half_arithmetic.bound(program)).all()
+    assert not near(found, 2 * found, half_arithmetic.bound(program)).all()
 
 
 @pytest.mark.sampled(20)
@@ -127,7 +118,6 @@ def test_functions_are_as_near_as_stated(op: str, dtype: str) -> None:
     options = {"alpha": 0.7} if op == "ELU" else {}
     kind = {"fp32": torch.float32, "fp16": torch.float16}[dtype]
     stated = APART[kind].get(FUNCTIONS[op], Accuracy())
-    stated = narrow.FUNCTIONS.get(FUNCTIONS[op], stated) if dtype == "fp32" else stated
     native = half_arithmetic.NATIVE and (op, dtype) == ("Exp", "fp16")
     stated = half_arithmetic.EXP if native else stated
     distance = torch.finfo(kind).eps

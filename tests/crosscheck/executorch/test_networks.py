@@ -71,9 +71,11 @@ def assert_equal(answer: list[Array] | str, expected: torch.Tensor, part: float 
     """Equal, or no farther apart than a part of the largest number."""
     assert not isinstance(answer, str), answer
     if part:
-        np.testing.assert_allclose(answer[0], expected.numpy(), rtol=0, atol=part * float(expected.abs().max()))
-        return
-    np.testing.assert_array_equal(answer[0], expected.numpy(), strict=True)
+        np.testing.assert_allclose(
+            answer[0], expected.numpy(), rtol=0, atol=part * float(expected.abs().max()), strict=True
+        )
+    else:
+        np.testing.assert_array_equal(answer[0], expected.numpy(), strict=True)
 
 
 def compare(program: ExportedProgram, inputs: list[torch.Tensor], machine: Machine, part: float = 0) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from crosscheck.executorch import library, narrow, specified, subgraphs
+from crosscheck.executorch.apart import near
 from crosscheck.executorch.subgraphs import FLOATS, Array, Draw, Program
 
 from npu_assay.partitioners.xnnpack.xnn_model import PerTensor
@@ -86,7 +87,7 @@ def compare(name: str, family: Family, draw: type[Draw], count: int) -> int:
 def is_far(expected: Array, found: Array, program: Program) -> Array:
     """Which numbers are not what they may be on the processor of this run."""
     if narrow.OTHER_ORDER and any(value.dtype == "qbint4" for value in program.model.values):
-        return np.asarray(~(np.abs(expected.astype(float) - found) <= narrow.bound(program)))
+        return ~near(found, expected, narrow.bound(program))
     return np.asarray(expected != found)
 
 
