@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -27,7 +28,7 @@ def drawn(seed: int, size: int, groups: int) -> Operands:
 
 
 def signed(operands: Operands, order: range, bias_first: bool) -> Tensor:
-    """The same with signed codes, groups in any order, a product and a sum rounded apart, all in float32."""
+    """What another processor may compute in float32: signed codes, groups in any order, no fused operations."""
     x, weights, scales, bias = operands
     flat: Rows = rows(x)
     steps, size = scales.to(torch.bfloat16).float(), x.shape[-1] // scales.shape[1]
@@ -79,3 +80,14 @@ def judged(change: float) -> set[str]:
 def test_what_a_case_may_be() -> None:
     assert judged(0) == judged(0.9) == judged(-0.9) == set()
     assert "gate3" in judged(1.2) and "gate3" in judged(-1.2)
+
+
+def test_a_golden_that_is_off_itself_is_contradicted() -> None:
+    """A fault that the exact golden and a backend share: a thousandth of the range, which the whole chain allows."""
+    right = golden(case().graph)
+    (ref,) = right.exact("xnnpack_fp32").near
+    near = right.exact("xnnpack_fp32").near[ref]
+    wrong = replace(near, value=near.value + (near.value.max() - near.value.min()) / 1000)
+    right.exact("xnnpack_fp32").near[ref] = wrong
+    failed = {gate.gate: gate.messages for gate in judge(right, [wrong.value.float()], "xnnpack_fp32") if gate.messages}
+    assert set(failed) == {"gate3"} and "contradicts" in failed["gate3"][0]

@@ -74,7 +74,7 @@ def test_few_near_names_are_told(name: str) -> None:
     ],
 )
 def test_a_mistyped_word_of_an_expression_is_told_what_is_nearest(mistyped: str, meant: str) -> None:
-    """What is named first can be typed instead and matches; nothing is said of words that match."""
+    """The first name in the message selects cases; words that already match are not mentioned."""
     assert nearest_names(mistyped, CASES)[0] == meant
     assert select(CASES, meant)
     told = str(none_selected("-k", CASES, mistyped))

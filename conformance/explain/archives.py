@@ -1,4 +1,4 @@
-"""Reading `.pt2` files of somebody else: what torch would unpickle or evaluate is refused, or left out."""
+"""Reading `.pt2` files that nobody vouches for: what torch would unpickle or evaluate is refused, or left out."""
 
 from __future__ import annotations
 

@@ -294,30 +294,33 @@ def _float_step(step: Step, arithmetic: _Arithmetic, nodes: Mapping[Ref, _Node],
     """Both paths through a step; one computation serves both while their operands are the same."""
     refs = references(step.args)
     chain = arithmetic.results(step, {ref: nodes[ref].chain for ref in refs})
-    known = {**exact.codes, **exact.reals, **exact.near}
-    codes = step.dynamic is not None and Ref(step.name) in known
+    codes = step.dynamic is not None and Ref(step.name) in exact
     same = not codes and all(nodes[ref].chain is nodes[ref].code for ref in refs)
-    code = chain if same else arithmetic.results(step, {ref: nodes[ref].code for ref in refs}, exact=codes)
+    wide = chain if same else arithmetic.results(step, {ref: nodes[ref].code for ref in refs}, exact=codes)
+    code = [replace(one, real=exact.near.get(Ref(step.name, index), one.real)) for index, one in enumerate(wide)]
     outputs = [Ref(step.name, index) for index in range(min(step.outputs, len(chain)))]
-    wide = {ref: code[ref.index].real for ref in outputs}
-    code = [replace(one, real=exact.near.get(Ref(step.name, index), one.real)) for index, one in enumerate(code)]
     found = {ref: _output(step, ref, chain[ref.index], code[ref.index], arithmetic.dtype, exact) for ref in outputs}
-    if golden.result_kind(step.op) == "indices":
-        found = {ref: replace(node, indices=True) for ref, node in found.items()}
-    elif len(refs) == 1 and nodes[refs[0]].indices:  # a copy, a conversion or another shape of them
-        given = nodes[refs[0]].chain.value.flatten()
-        found = {ref: replace(y, indices=torch.equal(y.chain.value.flatten(), given)) for ref, y in found.items()}
-    for ref in outputs:
+    for ref, node in found.items():
         if ref in exact.near:
-            found[ref] = replace(found[ref], contradiction=_far(ref, exact.near[ref], wide[ref]))
-    if same or not all(ref in known for ref in refs):
+            found[ref] = replace(node, contradiction=_far(ref, exact.near[ref], wide[ref.index].real))
+        elif _says_where(step, ref, node, [nodes[given] for given in refs]):
+            found[ref] = replace(node, indices=True)
+    if same or not all(ref in exact for ref in refs):
         return found
     return {ref: replace(node, step=code[ref.index]) for ref, node in found.items()}
 
 
+def _says_where(step: Step, ref: Ref, node: _Node, given: Sequence[_Node]) -> bool:
+    """Whether an output is indices: an operator's own, or a copy, a conversion or another shape of such an operand."""
+    if is_indices(step.op, ref.index) or golden.result_kind(step.op) == "indices":
+        return True
+    moved = len(given) == 1 and given[0].indices
+    return moved and torch.equal(node.chain.value.flatten(), given[0].chain.value.flatten())
+
+
 def _output(step: Step, ref: Ref, chain: _Result, code: _Result, dtype: torch.dtype, exact: Exact) -> _Node:
     if is_indices(step.op, ref.index):
-        return _Node(chain.real, code.real, dtype=torch.int64, indices=True)
+        return _Node(chain.real, code.real, dtype=torch.int64)
     if step.quant is None:
         return _real_node(ref, chain, code, exact.reals.get(ref), dtype)
     if has_channels(step.quant):

@@ -97,14 +97,17 @@ def with_moved_quants(graph: Graph) -> Graph:
 
 @dataclass(frozen=True)
 class Exact:
-    """What is known to the last bit: codes of quantized values and outputs, and reals in their own dtype.
+    """What the arithmetic fixes: codes of quantized values and outputs, and reals in their own dtype, to the last bit.
 
-    near: outputs that are fixed but for the order of float32 sums, each with what that order may change.
+    near: outputs that it fixes but for the order of float32 sums, each with what that order may change.
     """
 
     codes: dict[Ref, QTensor]
     reals: dict[Ref, Tensor]
     near: dict[Ref, Bounded]
+
+    def __contains__(self, ref: Ref) -> bool:
+        return ref in self.codes or ref in self.reals or ref in self.near
 
 
 def exact_codes(graph: Graph, scheme: str = TFLITE) -> dict[Ref, QTensor]:

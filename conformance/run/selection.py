@@ -54,7 +54,7 @@ def cases_of_run(table: Table) -> tuple[Case, ...]:
 
 
 def cases_of(table: Table, *rows: str) -> tuple[Case, ...]:
-    """The cases of some rows; empty when there is none of these names. Raises as `all_cases`.
+    """The cases of the rows of these names; empty when the table has none of them. Raises as `all_cases`.
 
     Rows have their cases without regard to each other, so those of the others need not be made.
     """
@@ -125,7 +125,7 @@ def none_selected(asked: str, cases: Sequence[Case], expression: str | None = No
 
 
 def nearest_names(expression: str, cases: Sequence[Case]) -> tuple[str, ...]:
-    """What words of an expression that match no case may have meant: case ids, operators and constraints.
+    """The case ids, operators and constraints that are closest to the words of an expression that match no case.
 
     Empty where nothing is close.
     """
@@ -140,7 +140,7 @@ def _is_in_an_id(word: str, cases: Iterable[Case]) -> bool:
 
 
 def _nearest(word: str, rows: Iterable[str], cases: Iterable[Case]) -> list[str]:
-    """What a word may have meant: an id, or the part of ids after the operator, if it has a slash; else a name."""
+    """The names closest to a word: case ids, or their parts after the operator, if it has a slash; else others."""
     row, slash, rest = word.partition("/")
     if not slash:
         names = {name.lstrip("_") for each in rows for name in names_of(each)} | {case.constraint for case in cases}

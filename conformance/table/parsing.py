@@ -56,7 +56,7 @@ NAMED = ("name", "version", "backend_id")  # of the top: texts that are not empt
 RESCALES = ("tflite_double_round", "tosa_single_round", "xnnpack_fp32")
 """The rescale schemes that there are exact goldens for; a table without one has ""."""
 PARAMETERS = ("macs", "pipes")
-"""What a table can say of its hardware."""
+"""The parameters of hardware that a table may state."""
 OPTIONAL = {"preserve", "mark", "offers", "follows", "refused", "rewritten"} | {
     *("precisions", "operator", "rewritten_to", "source", "documented_as", "compiled_to"),
 }

@@ -29,7 +29,7 @@ LEFT_OUT = {"divisor_override": (1, 2, 4, 9), "storage_offset": (0, 1), "start":
 
 
 def more_knobs(graph: Graph, scales: Sequence[float] = ()) -> Iterator[Knob]:
-    """Knobs that most predicates of somebody else do not need. scales: some that limits tell."""
+    """Knobs that few predicates of other people need. scales: some that limits tell."""
     for value in operands(graph):
         yield from _of_value(graph, value, scales)
     yield from _of_steps(graph)

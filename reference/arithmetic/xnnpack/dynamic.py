@@ -30,7 +30,7 @@ LARGEST = 255
 PACKED = 16
 """4-bit weights of an output that are packed at a time, two in each of 8 bytes; groups have a multiple of 32."""
 _HALF_UNIT = 2.0**-24
-"""What one rounding to float32 changes, relative to its result."""
+"""Half a unit in the last place of float32, relative: the most that one rounding changes."""
 
 
 @dataclass(frozen=True)
