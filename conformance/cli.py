@@ -64,7 +64,10 @@ def main() -> None:
 
 @main.command("list")
 def list_() -> None:
-    """List the installed backends and the tables that ship with the suite."""
+    """List the installed backends and the tables that ship with the suite.
+
+    Exit codes: 0 listed, 2 usage or data error.
+    """
     from npu_assay.conformance.backend.loading import registered
     from npu_assay.conformance.table import FOLDER, load_table
 
@@ -86,7 +89,8 @@ def show(backend: str, operator: str | None, table: str | None) -> None:
     """Show one OPERATOR of a table: its row, its constraints in words, its cases. Without one, list them all.
 
     OPERATOR is a row's name, or a short one: cat, softmax, conv2d. Given a case's whole id instead, show its program,
-    where each operator runs, and the backend's outputs beside what is expected; the case runs in this process.
+    where each operator runs, and the backend's outputs beside what is expected; the case runs in this process. Exit
+    codes: 0 shown, whatever the outputs are, 2 usage or data error.
     """
     if operator is not None and "/" in operator:
         tell_mistakes(backend, table, operator)
@@ -278,7 +282,10 @@ backend_option = click.option(
 @timeout_option
 @memory_option
 def inspect_(model: Path, specs: tuple[str, ...], as_json: bool, timeout: float, memory: int) -> None:
-    """Show what a .pte MODEL holds: methods, operators, delegates, memory, sizes."""
+    """Show what a .pte MODEL holds: methods, operators, delegates, memory, sizes.
+
+    Exit codes: 0 shown, 2 usage or data error.
+    """
     import json
 
     from rich.console import Console
@@ -324,7 +331,10 @@ def run(
     timeout: float,
     memory: int,
 ) -> None:
-    """Run a method of a .pte MODEL, delegates on the runtimes of their backends."""
+    """Run a method of a .pte MODEL, delegates on the runtimes of their backends.
+
+    Exit codes: 0 there are outputs, 2 usage or data error.
+    """
     from rich.console import Console
 
     with usage_errors():

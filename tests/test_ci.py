@@ -331,3 +331,9 @@ def test_the_page_has_the_exit_codes_of_every_command_that_can_fail() -> None:
     named = {name for row in rows for name in row.split("`")[1::2]}
     fails = {name for name, told in every_command(main) if re.search(r"Exit codes:[^.]*\b1 ", " ".join(told.split()))}
     assert named - {"certify --debug"} == fails and len(fails) > 10
+
+
+@pytest.mark.parametrize(("name", "told"), [*every_command(main)])
+def test_every_help_says_what_0_and_2_mean(name: str, told: str) -> None:
+    codes = " ".join(told.split()).partition("Exit codes: ")[2]
+    assert re.match(r"0 [^.]+[,;] 2 \w[^.]+\.", codes), name

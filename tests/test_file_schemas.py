@@ -16,7 +16,7 @@ from npu_assay.conformance.compare.difference import Run, compare
 from npu_assay.conformance.compare.drift import drift
 from npu_assay.conformance.covering.text import plain
 from npu_assay.conformance.explain import record as explained
-from npu_assay.conformance.interchange import manifest
+from npu_assay.conformance.interchange import judging, manifest
 from npu_assay.conformance.mutation.report import Mutation
 from npu_assay.conformance.mutation.report import as_json as mutations
 from npu_assay.conformance.pte.asked import SUMMARY
@@ -24,7 +24,7 @@ from npu_assay.conformance.reach.walk import Met
 from npu_assay.conformance.record import certificate, results
 from npu_assay.conformance.table import ROW, TOP, load_table
 from npu_assay.conformance.table.changes import Change
-from npu_assay.conformance.verify import attestation
+from npu_assay.conformance.verify import attestation, rerun_record
 
 PAGE = Path(__file__).parent.parent / "docs" / "files.md"
 WORDS = {str: "text", int: "whole number", float: "number", bool: "true or false", dict: "object", list: "list"}
@@ -33,8 +33,10 @@ SHAPES: Mapping[str, Mapping[str, Any]] = {
     "certificate.json": certificate.SHAPE,
     "results.jsonl": results.SHAPE | {"failures": [FAILURE | results.SHAPE_OF_TRACE]},
     "What failing cases leave besides": results.SHAPE_OF_EVIDENCE,
+    "A record of cases run again": rerun_record.SHAPE,
     "attestation.json": attestation.SHAPE,
     "manifest.json": manifest.SHAPE,
+    "assay-judged.json": judging.SHAPE,
     "TABLE.toml": TOP,
     "A row": ROW,
 }

@@ -18,6 +18,7 @@ from onnx.backend.test.loader import load_model_tests
 from onnx.reference import ReferenceEvaluator
 
 from npu_assay.conformance.cli import main
+from npu_assay.conformance.common.shapes import check_shape
 from npu_assay.conformance.interchange import judging
 from npu_assay.conformance.interchange.manifest import SEAL, Manifest, ManifestError, _seal, read_manifest, sha256
 from npu_assay.conformance.interchange.onnx_form import onnx_model
@@ -82,7 +83,10 @@ def judged(folders: tuple[Path, Path], *options: str) -> tuple[int, list[str], d
     """Exit code, what is printed, and the failures by case as they are written."""
     out = folders[1].parent / "judged.json"
     code, text = assay("judge", folders[0], "--outputs", folders[1], "--out", out, *options)
-    data = json.loads(out.read_text()) if out.is_file() else {"cases": []}
+    if not out.is_file():
+        return code, text.splitlines(), {}
+    data = json.loads(out.read_text())
+    check_shape(data, judging.SHAPE)
     return code, text.splitlines(), {case["case"]: case["failures"] for case in data["cases"] if case["failures"]}
 
 

@@ -85,7 +85,10 @@ def diff_(a: str, b: str, as_json: bool, page: bool) -> None:
 @click.option("--out", metavar="FILE", type=Output(), help="Write the page there.")
 @click.option("--force", is_flag=True, help="Write over a file that is there.")
 def reference(name: str, out: Path | None, force: bool) -> None:
-    """Print a TABLE as a page of Markdown: every row, its constraints in words, how many cases each has."""
+    """Print a TABLE as a page of Markdown: every row, its constraints in words, how many cases each has.
+
+    Exit codes: 0 written, 2 usage or data error.
+    """
     with usage_errors():
         from npu_assay.conformance.table import load_table
         from npu_assay.conformance.table.reference import page
@@ -96,7 +99,10 @@ def reference(name: str, out: Path | None, force: bool) -> None:
 @table.command()
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 def upgrade(files: tuple[Path, ...]) -> None:
-    """Rewrite a table's FILE in the newest schema; comments and order stay."""
+    """Rewrite a table's FILE in the newest schema; comments and order stay.
+
+    Exit codes: 0 every FILE has it, 2 one of them cannot be read or written.
+    """
     with usage_errors():
         from npu_assay.conformance.table.upgrade import NEWEST, upgrade
 
@@ -116,7 +122,8 @@ def import_(file: Path, name: str, release: str, backend_id: str | None, out: Pa
     """Make a table of a published one: FILE is CSV or Markdown, with a line of headings.
 
     What could not be read of a constraint is kept and marked `unchecked`; operators that the suite does not know stand
-    in comments at the end. 'assay table lint' says what is left to do.
+    in comments at the end. 'assay table lint' says what is left to do. Exit codes: 0 written, 2 usage or data error,
+    and then nothing is written.
     """
     with usage_errors():
         from npu_assay.conformance.common.errors import UsageError

@@ -19,7 +19,8 @@ def coverage(name: str, pairs: bool, prove: bool, as_json: bool) -> None:
     """Measure how well the suite's cases show the limits of a TABLE.
 
     MC/DC: every part of every constraint decides alone, for each feature in it and at the limit. 2-way: accepted cases
-    have every two classes of two limits together. docs/predicates.md says what is counted.
+    have every two classes of two limits together. docs/predicates.md says what is counted. Exit codes: 0 measured,
+    whatever is found, 2 usage or data error.
     """
     with usage_errors():
         from npu_assay.conformance.cases import cases_for

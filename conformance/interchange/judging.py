@@ -19,6 +19,7 @@ from torch import Tensor
 
 from npu_assay.conformance.common.describing import describe
 from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.common.shapes import OF_ANY_KEY
 from npu_assay.conformance.interchange.forms import (
     FORMATS,
     INTEGERS,
@@ -48,6 +49,22 @@ from npu_assay.conformance.table import FOLDER, Table, TableError, load_table
 from npu_assay.files import write_whole
 
 PASS, FAIL = "pass", "fail"
+SHAPE = {
+    **dict.fromkeys(("manifest_sha256", "format", "rescale"), str),
+    "table": {"name": str, "version": str, "rescale": str, "sha256": str},
+    "counts": dict.fromkeys(("cases", PASS, FAIL), int),
+    "left_out": int,
+    "passed": bool,
+    "cases": [
+        {
+            "case": str,
+            "status": str,
+            "failures": [{"check": str, "message": str}],
+            "metrics": {OF_ANY_KEY: (float, int, str, None)},
+        },
+    ],
+}
+"""Of the file that `write_report` writes."""
 _INPUT = re.compile(r"input_\d+(\.pb|\.npy)")
 _OUTPUT = re.compile(r"output_(0|[1-9]\d*)(\.pb|\.npy)")
 

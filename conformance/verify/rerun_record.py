@@ -10,6 +10,7 @@ from typing import Any
 
 from npu_assay import __version__
 from npu_assay.conformance.backend.environment import digest_of, environment, suite_sources
+from npu_assay.conformance.common.shapes import OF_ANY_KEY
 from npu_assay.conformance.record.certificate import Certificate
 from npu_assay.conformance.record.folder import check_target, writing
 from npu_assay.conformance.record.names import CERTIFICATE, Contents
@@ -17,6 +18,20 @@ from npu_assay.conformance.verify.rerun import Rerun
 from npu_assay.files import write_whole
 
 SCHEMA = 1
+SHAPE = {
+    "schema": int,
+    **dict.fromkeys(("certificate_sha256", "results_sha256", "table_sha256", "backend_sources_sha256"), str),
+    "backend": str,
+    "suite": {"version": str, "sources_sha256": str},
+    "environment": {OF_ANY_KEY: str},
+    "made": str,
+    "cases": {"recorded": int, "run": int, "draw": (int, None)},
+    "seed": int,
+    "compared": str,
+    "differences": [{"case": str, "found": str}],
+    "reproduced": bool,
+    "result": str,
+}
 
 
 def check_place(target: Path, contents: Contents) -> None:
