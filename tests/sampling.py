@@ -1,8 +1,9 @@
 """How much of the tests a run takes: all of them, or a sample that is drawn by a seed.
 
 `pytest` alone, for the tests of the whole folder, takes a sample; what is named on the command line runs whole.
-`--whole` and `--sample` say otherwise. In a sample, a test with the mark `sampled(n)` runs for n of its parameters,
-one with the mark `slow` not at all, and each backend on CASES of its cases. The seed is printed; `--seed` repeats it.
+`--whole` and `--sample` say otherwise. In a sample, a test with the mark `sampled(n)` runs for n of its parameters, one
+in SHARE of all those with the mark `long` runs, none with the mark `slow`, and each backend on CASES of its cases. The
+seed is printed; `--seed` repeats it.
 """
 
 from __future__ import annotations
@@ -10,14 +11,16 @@ from __future__ import annotations
 import random
 import secrets
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pytest
 
 CASES = 250
+SHARE = 4
 MARKS = (
     "sampled(n): a sample of the tests runs this one for n of its parameters, drawn by the run's seed",
+    f"long: a sample of the tests runs one in {SHARE} of these, drawn by the run's seed",
     "slow: a sample of the tests leaves this one out",
 )
 
@@ -83,15 +86,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _left_out(items: Iterable[pytest.Item], seed: int) -> Iterable[pytest.Item]:
-    sampled = defaultdict[str, list[pytest.Item]](list)
+    """Drawn from each test's parameters first, then from all long tests that are left."""
+    sampled, long = defaultdict[str, list[pytest.Item]](list), list[pytest.Item]()
     for item in items:
-        mark = item.get_closest_marker("sampled")
         if item.get_closest_marker("slow"):
             yield item
-        elif mark is not None:
+        elif item.get_closest_marker("sampled"):
             sampled[item.nodeid.partition("[")[0]].append(item)
+        elif item.get_closest_marker("long"):
+            long.append(item)
     for name, group in sampled.items():
         mark = group[0].get_closest_marker("sampled")
         assert mark is not None
-        drawn = random.Random(f"{seed} {name}").sample(group, min(mark.args[0], len(group)))
+        drawn = _drawn(group, mark.args[0], f"{seed} {name}")
         yield from (item for item in group if item not in drawn)
+        long += [item for item in drawn if item.get_closest_marker("long")]
+    drawn = _drawn(long, -(-len(long) // SHARE), f"{seed} long")
+    yield from (item for item in long if item not in drawn)
+
+
+def _drawn(group: Sequence[pytest.Item], count: int, seed: str) -> list[pytest.Item]:
+    return random.Random(seed).sample(group, min(count, len(group)))

@@ -19,6 +19,15 @@ def test_many(n): pass
 @pytest.mark.slow
 def test_long(): pass
 
+@pytest.mark.long
+@pytest.mark.parametrize("n", range(20))
+def test_one_of_several(n): pass
+
+@pytest.mark.long
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("n", range(20))
+def test_few(n): pass
+
 def test_short(): pass
 """
 
@@ -48,7 +57,7 @@ def names(found: list[str]) -> set[str]:
 def test_a_run_of_everything_takes_a_sample_whose_seed_is_printed(project: Path) -> None:
     first, text = run(project)
     seed = re.findall(r"^sample: seed (\d+)", text, re.MULTILINE)
-    assert len(first) == 4 and len(seed) == 2 and len(set(seed)) == 1, text
+    assert len(first) == 3 + 1 + (20 + 4) // 4 and len(seed) == 2 and len(set(seed)) == 1, text
     assert "test_short" in names(first) and "test_long" not in names(first)
     assert run(project, "--sample", "--seed", seed[0], "tests")[0] == first
 
@@ -71,4 +80,4 @@ def test_workers_draw_by_the_seed_that_their_run_has_drawn(project: Path) -> Non
 @pytest.mark.parametrize("arguments", [("--whole",), ("tests/test_it.py",), ("-k", "test")])
 def test_what_is_named_runs_whole(project: Path, arguments: tuple[str, ...]) -> None:
     found, text = run(project, *arguments)
-    assert len(names(found)) == 42 and "sample: none" in text
+    assert len(names(found)) == 42 + 40 and "sample: none" in text
