@@ -1,4 +1,4 @@
-"""The elements of a failing output that are furthest off, beside what they must be and the inputs at the same place."""
+"""The elements of a failing output that are furthest off, beside what they must be and the inputs that tell."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from npu_assay.conformance.judge.gates import Output
+from npu_assay.conformance.judge.influence import Influence, number_at
 from npu_assay.conformance.judge.numerics import Golden, beside
-from npu_assay.conformance.programs.build import materialise
 from npu_assay.conformance.programs.graph import Graph
 from npu_assay.conformance.record.results import Element, Number, rounded
 
@@ -24,8 +24,12 @@ def furthest(golden: Golden, outputs: Sequence[Tensor], scheme: str | None, dele
 
     They are sorted by the distance of gate 1, then by that of gate 3 over its bound. Arguments: see `numerics.judge`.
     """
-    found = [(output, at) for output in beside(golden, outputs, scheme, delegated) for at in _ranked(output)]
-    return tuple(_element(golden.graph, output, at) for output, at in found[:MOST])
+    judged = enumerate(beside(golden, outputs, scheme, delegated))
+    found = [(number, output, at) for number, output in judged for at in _ranked(output)]
+    if not found:
+        return ()
+    influence = Influence(golden.graph)
+    return tuple(_element(golden.graph, influence, *each) for each in found[:MOST])
 
 
 def _ranked(output: Output) -> list[int]:
@@ -46,7 +50,7 @@ def _off(output: Output) -> Tensor:
     return (output.real - output.exact).abs().nan_to_num(0.0)
 
 
-def _element(graph: Graph, output: Output, at: int) -> Element:
+def _element(graph: Graph, influence: Influence, number: int, output: Output, at: int) -> Element:
     shape = output.real.shape
     index = tuple(int(place) for place in torch.unravel_index(torch.tensor(at), shape))
     found, expected, allowed = _compared(output, at)
@@ -59,7 +63,7 @@ def _element(graph: Graph, output: Output, at: int) -> Element:
         rounded(_at(output.real, at)),
         rounded(_at(output.bounded.value, at)),
         rounded(_at(output.bounded.error.expand(shape), at)),
-        dict(_inputs(graph, index, shape)),
+        dict(influence.on(number, index)) or dict(_here(graph, index, shape)),
     )
 
 
@@ -74,16 +78,12 @@ def _compared(output: Output, at: int) -> tuple[Number, Number, Number]:
     return float(f"{_at(output.real, at):.{DIGITS}g}"), float(f"{_at(output.exact, at):.{DIGITS}g}"), 0
 
 
-def _inputs(graph: Graph, index: Sequence[int], shape: Sequence[int]) -> Iterator[tuple[str, Number]]:
-    """Names of the values whose shape broadcasts to the output's, each with its number at the index."""
+def _here(graph: Graph, index: Sequence[int], shape: Sequence[int]) -> Iterator[tuple[str, Number]]:
+    """Without a gradient: the values of the output's rank whose shape broadcasts to it, each with its number there."""
     for value in graph.values:
-        ahead = len(shape) - len(value.shape)
-        if ahead < 0 or any(size not in (1, whole) for size, whole in zip(value.shape, shape[ahead:], strict=True)):
-            continue
-        numbers = materialise(value)
-        place = tuple(min(at, size - 1) for at, size in zip(index[ahead:], value.shape, strict=True))
-        number = numbers[place].item()
-        yield value.name, rounded(float(number)) if numbers.is_floating_point() else int(number)
+        pairs = [*zip(value.shape, shape, strict=False)]
+        if len(value.shape) == len(shape) and all(size in (1, whole) for size, whole in pairs):
+            yield value.name, number_at(value, [min(at, n - 1) for at, n in zip(index, value.shape, strict=True)])
 
 
 def _at(tensor: Tensor, at: int) -> float:

@@ -129,8 +129,8 @@ class Element:
     """One element of an output that is not as expected.
 
     found, expected, allowed: codes and LSB as gate 1 compares them, or reals where these are known exactly; None where
-    neither is. real, golden, bound: what the float golden says. inputs: the codes or reals of inputs and constants at
-    the same place, of those that have such a place.
+    neither is. real, golden, bound: what the float golden says. inputs: of inputs and constants, the one code
+    or real that the element is computed from, or the slice of those that count.
     """
 
     output: str

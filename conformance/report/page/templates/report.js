@@ -242,9 +242,9 @@ function* failed(one) {
     const known = found !== null;
     return [[data.texts[place], ...given, known ? found : real, known ? expected : "", known ? `\u00b1 ${allowed}` : "", real, `${golden} \u00b1 ${bound}`], ""];
   });
-  const heads = ["element", ...names.map((name) => `${data.texts[name]} here`), "actual", "expected", "allowed", "actual, real", "float golden \u00b1 bound"];
+  const heads = ["element", ...names.map((name) => data.texts[name]), "actual", "expected", "allowed", "actual, real", "float golden \u00b1 bound"];
   yield element("h4", "Elements that are furthest off");
-  yield element("p", "Codes where the output is quantized, else numbers; \u201chere\u201d: of inputs and constants at the same place.", "quiet");
+  yield element("p", "Codes where the output is quantized, else numbers. Of inputs and constants: the one element that it is computed from, or the slice of those that count.", "quiet");
   yield table("Actual and expected", heads, rows, new Set(heads.keys()));
 }
 
