@@ -64,7 +64,7 @@ SHAPE = {
         },
     ],
 }
-"""Of the file that `write_report` writes."""
+"""The judgments as JSON: what `write_report` writes."""
 _INPUT = re.compile(r"input_\d+(\.pb|\.npy)")
 _OUTPUT = re.compile(r"output_(0|[1-9]\d*)(\.pb|\.npy)")
 
