@@ -62,6 +62,7 @@ def test_each_case_is_asked_about_once(asked: Count) -> None:
     assert asked() == 0
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("cache")
 def test_a_disagreement_is_found_in_every_run(asked: Count, tmp_path: Path) -> None:
     first = asked(found=(DISAGREES,))
@@ -71,6 +72,7 @@ def test_a_disagreement_is_found_in_every_run(asked: Count, tmp_path: Path) -> N
     assert asked() == first and asked() == 0
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("cache")
 def test_other_random_numbers_are_asked_about_anew(asked: Count) -> None:
     first = asked()

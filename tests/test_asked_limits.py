@@ -207,6 +207,7 @@ def generated(op: str, holds: str, folder: Path, precision: str = "int8", withou
     return list(cases_for(table))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ASKED)
 def test_both_sides_of_what_a_document_states(name: str, tmp_path: Path) -> None:
     holds = ASKED[name][2]
@@ -297,6 +298,7 @@ def test_groups_of_a_weight_have_another_size(tmp_path: Path) -> None:
     assert groups >= {("accept", 32), ("reject", 16), ("reject", 64)}
 
 
+@pytest.mark.long
 def test_programs_stay_in_the_precision_that_a_limit_is_for(tmp_path: Path) -> None:
     """Codes of 8 bits were among the rejected ones of a limit for 16 bits, which those of 8 bits do not have."""
     found = generated("minimum.default", "x.bytes + y.bytes + out.bytes <= 1000", tmp_path, "int16")

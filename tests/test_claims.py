@@ -148,6 +148,7 @@ def test_causes_that_a_user_reaches_have_pages(name: str) -> None:
     assert causes_without_a_page(CLAIMS[name]) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", RAW)
 def test_tables_are_those_of_the_raw_results(name: str) -> None:
     assert underived(name, CLAIMS[name]) == []

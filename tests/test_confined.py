@@ -57,6 +57,7 @@ def model(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.long
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("name", "message"),

@@ -225,6 +225,7 @@ def test_the_command_prints_numbers_and_json() -> None:
     assert CliRunner().invoke(main, ["table", "coverage", "no_such_npu"]).exit_code == 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["neutron@1.3", "neutron@1.4", "xnnpack@1.5", "ethos_u55@1.5", "ethos_u85@1.5"])
 def test_reports_show_what_is_counted(name: str) -> None:
     """`shipped.toml` has what `assay table coverage` counts: `vars(total(...))` under the digest of the table."""

@@ -15,6 +15,7 @@ UNDEFINED = {"configs", "precision", "rescale", "table_slope", "transposition"}
 """Options and arithmetic of vendors, and transpositions: no predicate over features says when these hold."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", TABLES)
 def test_predicates_agree_with_every_verdict(name: str) -> None:
     table = load_table(name)

@@ -129,6 +129,7 @@ def named(fault: Fault, finding: Finding) -> bool:
     return what.startswith(general)
 
 
+@pytest.mark.long
 @pytest.mark.sampled(40)
 @pytest.mark.parametrize(("name", "fault"), list(faults()))
 def test_the_first_finding_names_the_kind_and_the_place(name: str, fault: str) -> None:

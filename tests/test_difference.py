@@ -50,6 +50,7 @@ def test_a_run_is_the_same_as_its_archive(folders: Path, tmp_path: Path) -> None
     assert found.exit_code == 0 and found.output.endswith("\nthe same\n")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["refuses", "drifts"])
 def test_what_changed_is_grouped_and_readable(name: str, folders: Path) -> None:
     found = diff(folders / "backend", folders / name)

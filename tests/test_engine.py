@@ -41,6 +41,7 @@ def test_what_has_no_form_is_refused_by_its_constraint() -> None:
     assert found.reasons is not None and {reason.code for reason in found.reasons} == {"divisor_override"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("kind", "check"), [("lying", "gate1"), ("dying", "crash"), ("refusing", "tag")])
 def test_other_engines_are_found_out(kind: str, check: str) -> None:
     found = result(kind)

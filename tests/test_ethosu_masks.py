@@ -44,6 +44,7 @@ def on_device(model: Any, target: str) -> Tensor:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", MASKED)

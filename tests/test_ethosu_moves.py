@@ -86,6 +86,7 @@ class Attention(nn.Module):
         return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("target", TARGETS)
 def test_attention_is_one_delegate(target: str) -> None:
     model, inputs = Attention().eval(), (torch.randn(1, 4, 8, generator=torch.Generator().manual_seed(1)),)

@@ -58,6 +58,7 @@ def test_unrolling_keeps_the_meaning(name: str) -> None:
             torch.testing.assert_close(found, wanted)
 
 
+@pytest.mark.long
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("target", [U55, U85])
 @pytest.mark.parametrize("name", RECURRENT)

@@ -184,6 +184,7 @@ class Layers(nn.Module):
         return [layer(x) for layer in self.image] + [layer(x.squeeze(0)) for layer in self.rows]
 
 
+@pytest.mark.long
 def test_layers() -> None:
     module = seeded(Layers())
     program = assert_as_torch(exported(module, IMAGE))

@@ -99,6 +99,7 @@ def faulty() -> dict[str, Codes]:
     return {name: codes for name, codes in found.items() if any(not codes[key].equal(right[key]) for key in right)}
 
 
+@pytest.mark.long
 def test_the_layer_is_that_where_the_device_goes_wrong() -> None:
     """The first layer that is otherwise still gets right inputs.
 

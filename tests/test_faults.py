@@ -81,6 +81,7 @@ def test_every_fault_names_cases_that_exist(backend: Backend, faults: tuple[Faul
     assert without == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("backend", [backend for backend, _ in CATALOGUES], ids=lambda backend: backend.name)
 @pytest.mark.sampled(2)
 def test_the_right_backend_passes_the_same_cases(backend: Backend) -> None:

@@ -39,6 +39,7 @@ def test_a_wrong_multiple_is_named_by_its_constraint() -> None:
     }
 
 
+@pytest.mark.long
 def test_another_rounding_is_one_step_off_in_some_outputs() -> None:
     """Single instead of double rounding: tags are right, codes differ by exactly one."""
     found = failures("single_rounding", "aten.convolution.default")
@@ -53,6 +54,7 @@ def test_a_dropped_bias_fails_the_float_gate_too() -> None:
     assert any("expected" in message and "out[" in message for _, check, message in found if check == "gate1")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("row", ["aten.avg_pool2d.default", "aten.convolution.default"])
 def test_exchanged_axes_are_caught_where_the_axes_differ(row: str) -> None:
     """Strides of height and width exchanged: equal strides pass, the others give another shape or other numbers."""
@@ -91,6 +93,7 @@ def test_the_first_finding_says_what_is_wrong(
     assert trait is None or any(trait in common.text for common in finding.common), finding.common
 
 
+@pytest.mark.long
 def test_the_right_backend_passes_the_same_cases() -> None:
     rows = ("aten.mean.dim", "aten.addmm.default", "aten.avg_pool2d.default")
     ids = tuple(case.id for case in cases_for(load_table(TABLE)) if case.row in rows)

@@ -125,6 +125,7 @@ def unknown(finding: Finding) -> set[str]:
     return {case for case in finding.cases for table in tables if case not in known(table)}
 
 
+@pytest.mark.long
 def test_cases_are_those_of_the_tables() -> None:
     assert {finding.name: cases for finding in FOUND.values() if (cases := unknown(finding))} == {}
 

@@ -81,6 +81,7 @@ def test_programs_have_one_or_many_operators_from_all_over_the_table() -> None:
     assert len(shared) > 20
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("table", ["neutron@1.3", "neutron@1.4", "xnnpack@1.5", "ethos_u55@1.5", "ethos_u85@1.5"])
 def test_a_round_of_programs_is_about_every_operator_in_every_precision(table: str) -> None:
     rows = load_table(table).rows
@@ -230,6 +231,7 @@ def test_a_fault_is_noticed(change: Callable[[], Backend], message: str) -> None
     assert any(f"{failure.check}: {failure.message}".startswith(message) for failure in found)
 
 
+@pytest.mark.long
 def test_partitions_that_wait_for_each_other_are_noticed() -> None:
     lumps = replace(neutron, partitioner=_Lumps)
     found = [f.message for number in range(120) for f in observed(lumps, f"fuzz/0/{number}").failures]
@@ -290,6 +292,7 @@ def test_the_results_do_not_depend_on_the_number_of_processes(whole: Path, tmp_p
     assert not (whole / FUZZ_JOURNAL).exists() and not (whole / JOURNAL).exists()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("half", [0, 40])
 def test_an_interrupted_run_goes_on(whole: Path, tmp_path: Path, half: int) -> None:
     out = tmp_path / "out"
@@ -334,6 +337,7 @@ def test_codes_may_leave_where_an_operator_is_defined(monkeypatch: pytest.Monkey
     assert run_program_case(case, ethos_u85, table).failures == ()  # the golden is -inf there, and knows a bound
 
 
+@pytest.mark.long
 def test_a_failing_program_is_made_small(tmp_path: Path) -> None:
     report = run(tmp_path / "out", backend="fake_backend:drifts")
     assert report.certificate.fuzz is not None and report.certificate.fuzz.fail > 10

@@ -48,6 +48,7 @@ def _wrong(table: str) -> set[str]:
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("table", ["ethos_u85@1.5", "xnnpack@1.5", "neutron@1.4"])
 def test_bounds_are_numbers_of_0_or_more(table: str) -> None:
     assert _wrong(table) == set()

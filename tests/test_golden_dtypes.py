@@ -55,6 +55,7 @@ def _wrong(table: str) -> Iterator[str]:
                 yield f"{step.op} {step.args} of {given}: {found}, torch {expected}"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("table", ["ethos_u85@1.5", "xnnpack@1.5", "neutron@1.4"])
 def test_results_have_the_types_of_torch(table: str) -> None:
     assert list(_wrong(table)) == []

@@ -36,6 +36,7 @@ def _takes_integers(case: Case) -> bool:
     return case.expect == "accept" and case.precision == "integers" and "shift.Tensor" not in case.row
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("table", TABLES)
 def test_every_operator_on_integers_has_torchs_results(table: str) -> None:
     """A conversion's golden kept the high bits that a narrower type drops; no case had any."""

@@ -181,6 +181,7 @@ def by_torch(model: Path, inputs: Sequence[Array]) -> Sequence[Array]:
     return [x.numpy() for x in (found if isinstance(found, list | tuple) else [found])]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "backend", [BACKEND, "npu_assay.partitioners.xnnpack:backend", "npu_assay.partitioners.ethosu:ethos_u85"]
 )

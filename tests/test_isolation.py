@@ -143,6 +143,7 @@ VERDICTS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", VERDICTS)
 def test_misbehaviour_is_a_verdict_of_its_case_alone(name: str) -> None:
@@ -220,6 +221,7 @@ def test_a_copy_that_an_import_makes_ends(tmp_path: Path, monkeypatch: pytest.Mo
 LEAVING = ("leaves_child", "leaves_grandchild", "leaves_daemons", "leaves_daemons_and_fells", "leaves_daemons_and_dies")
 
 
+@pytest.mark.long
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", [*LEAVING, "hangs", "stops_and_hangs"])
 def test_nothing_is_left_running(name: str) -> None:

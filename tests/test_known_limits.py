@@ -83,6 +83,7 @@ RUNS: Mapping[str, tuple[tuple[str, ...], bool, bool]] = {
 """What is asked of `certify`; whether a record measures codes off by one without a failure; whether one fails."""
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("cache")
 @pytest.mark.parametrize("name", RUNS)
 def test_a_small_run_made_here_is_verified_without_torch(

@@ -52,6 +52,7 @@ def run(code: str) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("door", DOORS)
 def test_whatever_needs_it_finds_all_of_it(door: str) -> None:
     run(LATER + door + SAME)
@@ -62,6 +63,7 @@ def test_what_fake_tensors_ask_for_loads_alone(name: str) -> None:
     run(LATER + f"import torch._dynamo.{name}\nassert 'torch._dynamo.convert_frame' not in sys.modules")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("arguments", [("certify", "neutron", "--debug", "-k"), ("show", "neutron")])
 def test_a_case_that_compiles_nothing_loads_no_compiler(arguments: tuple[str, ...], tmp_path: Path) -> None:
     case = "aten.abs.default/operator/accept/baseline"
@@ -78,6 +80,7 @@ print("torch._dynamo.convert_frame" in sys.modules, "torch" in sys.modules)
     assert run(code).splitlines()[-1] == "False True"
 
 
+@pytest.mark.long
 def test_a_record_with_codes_off_by_one_is_verified_without_it(tmp_path: Path) -> None:
     """Its limits are computed again from goldens, which loads torch, and nothing that builds edge programs."""
     case = "aten.avg_pool2d.default/ceil_mode/at_limit/by_name"

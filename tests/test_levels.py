@@ -183,6 +183,7 @@ def test_a_further_compiler_is_asked_where_blobs_are_made() -> None:
 # ------------------------------------------------------------------------------------ what is said
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("level", LEVELS)
 def test_everything_that_a_run_leaves_says_its_level(folders: Mapping[str, Path], level: str) -> None:
     folder = folders[level]

@@ -297,6 +297,7 @@ print(verdict.killed, verdict.cases)
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("returned", "spent", "expected"),
     [("total", 0.0, "False 1"), ("None", 0.0, "True 1"), ("None", 31.0, "False 0")],

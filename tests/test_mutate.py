@@ -22,6 +22,7 @@ def outcomes() -> dict[str, Outcome]:
     return {one.name: one for one in run_faults(Job(SPEC, TABLE, FAULTS, 1000, 5.0), names, 2)}
 
 
+@pytest.mark.long
 def test_a_fault_is_noticed_by_what_is_there_for_it(outcomes: dict[str, Outcome]) -> None:
     assert "gate1" in outcomes["one_off"].checks and not outcomes["one_off"].missed
 
@@ -37,6 +38,7 @@ def test_no_fault_is_not_noticed(outcomes: dict[str, Outcome]) -> None:
     assert not outcomes["none"].killed and outcomes["none"].cases > 20
 
 
+@pytest.mark.long
 def test_survivors_decide_the_exit_code() -> None:
     def run(expression: str) -> tuple[int, str]:
         options = ["mutate", SPEC, "--faults", FAULTS, "-n", "1", "-k", expression, "--json"]

@@ -62,6 +62,7 @@ def calls(program: EdgeProgramManager) -> list[str]:
     return [name for node in nodes if "getitem" not in (name := str(node.target))]
 
 
+@pytest.mark.long
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(("name", "precision", "target"), RUNS)
 def test_one_delegate_takes_all(name: str, precision: str, target: str) -> None:
@@ -73,6 +74,7 @@ def test_one_delegate_takes_all(name: str, precision: str, target: str) -> None:
     assert len(lowered_modules(program)) == 1
 
 
+@pytest.mark.long
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize(("name", "precision", "target"), RUNS)
 def test_network_passes_the_gates(name: str, precision: str, target: str) -> None:

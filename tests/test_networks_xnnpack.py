@@ -144,6 +144,7 @@ def blob(program: EdgeProgramManager) -> XModel:
     return read(module.processed_bytes)
 
 
+@pytest.mark.long
 def test_mobilenet_v2_is_exact() -> None:
     """Every code of a network of 300 million multiplications; its other gates take a minute."""
     model, shape = network("mobilenet_v2")

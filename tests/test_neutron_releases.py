@@ -169,6 +169,7 @@ def _asked(row: str, found: list[str], every: int) -> list[str]:
     return [*found[:2], found[-1], *(i for i in found if "/memory_format_given/" in i)]
 
 
+@pytest.mark.long
 def test_the_partitioner_of_1_3_fails_the_table_of_1_4_where_that_changed() -> None:
     found = failing("backend", "neutron@1.4", 6)
     assert set(found) == CHANGED | NEW | TOLD
@@ -176,11 +177,13 @@ def test_the_partitioner_of_1_3_fails_the_table_of_1_4_where_that_changed() -> N
     assert all(found[row] == {"reason"} for row in TOLD)
 
 
+@pytest.mark.long
 def test_the_partitioner_of_1_4_fails_the_table_of_1_3_where_that_changed() -> None:
     found = failing("backend_1_4", "neutron@1.3", 4)
     assert set(found) == CHANGED and all("tag" in checks for checks in found.values())
 
 
+@pytest.mark.long
 def test_each_passes_its_own() -> None:
     assert failing("backend_1_4", "neutron@1.4", 12) == {} == failing("backend", "neutron@1.3", 12)
 

@@ -50,6 +50,7 @@ def failing(folder: Path) -> list[str]:
     return [result["case"] for result in results if result["status"] == "fail"]
 
 
+@pytest.mark.long
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", BACKENDS)
 def test_what_goes_for_the_judge_is_not_certified(name: str, tmp_path: Path) -> None:

@@ -97,6 +97,7 @@ def asked(name: str, out: str) -> tuple[str, ...]:
     return (*words, *(out if word == OUT else word for word in WAYS[name][0]))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", WAYS)
 def test_missing_folders_are_made(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)

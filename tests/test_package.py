@@ -459,6 +459,7 @@ def test_reports_of_another_suite_are_compared_for_a_note(certified: Path, tmp_p
     assert any(note.startswith("report.html is not the report that the results give") for note in found.notes)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["drifts", "strays"])
 def test_reports_of_failures_and_random_programs_are_made_again(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -79,6 +79,7 @@ def files(folder: Path) -> set[str]:
 # ------------------------------------------------------------------------------------ what is shipped
 
 
+@pytest.mark.long
 def test_the_source_distribution_is_the_checkout(built: Built) -> None:
     """Goldens, docs, tests, pinned versions: the README's commands work in it."""
     if (ROOT / ".git").exists():
@@ -131,6 +132,7 @@ def checked(environment: Environment, origin: Path, folder: Path) -> None:
     assert environment.run("assay", "new", "my_npu", cwd=folder).returncode == 0
 
 
+@pytest.mark.long
 def test_installing_puts_one_name_there(built: Built, tmp_path: Path) -> None:
     """Started where a folder has the package's name, which is nobody's business."""
     environment = Environment(tmp_path / "environment")

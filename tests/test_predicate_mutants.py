@@ -148,6 +148,7 @@ def living(row: str, code: str) -> Iterator[str]:
             continue
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("row", "code"), LIMITED)
 def test_every_small_change_of_a_predicate_is_told_by_some_case(row: str, code: str) -> None:
     found = {text.partition(" in ")[0] for text in living(row, code)}

@@ -276,6 +276,7 @@ def test_the_suites_own_constraints_stand_beside_a_tables() -> None:
     assert max(ranks) == 3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("row", "listed"), [(CAT, "tensors"), (CAT, "operands"), ("aten.mul.Tensor", "operands")])
 def test_a_limit_on_every_tensor_is_kept_by_all_and_broken_by_one(row: str, listed: str) -> None:
     """128 channels of every operand: no operand alone brings the plain program nearer to that."""

@@ -239,6 +239,7 @@ def test_the_command_writes_what_was_met(tmp_path: Path) -> None:
     assert json.loads(file.read_text(encoding="utf-8"))["case"] == CONV
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "said"), [("dying", "its process died (exit code 3)"), ("hanging", "no answer in 10 seconds")]
 )
@@ -252,6 +253,7 @@ def test_a_process_that_dies_or_hangs_is_one_case(
     assert f"  process: {said}\n    {ABS}\n" in result.output
 
 
+@pytest.mark.long
 def test_a_run_in_which_nothing_asked_for_failed_leaves_nothing_to_ask(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     ran = CliRunner().invoke(

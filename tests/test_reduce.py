@@ -69,6 +69,7 @@ def run(*arguments: str | Path, code: int = 0) -> Result:
     return result
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("backend", "what", "operator", "shown"),
     [

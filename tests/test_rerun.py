@@ -192,6 +192,7 @@ def test_a_single_forged_line_is_named_and_how_it_differs(good: Path, tmp_path: 
     assert lines[-1].endswith(f"not reproduced (1 of {ALL} cases that were run again differ, to the byte)")
 
 
+@pytest.mark.long
 def test_a_backend_that_knows_the_numbers_is_found_by_others(tmp_path: Path) -> None:
     request = Request("memorizing:backend", None, Selection(memorizing.PART), 1, tmp_path / "out")
     assert assay(request, Silent(), lambda: TODAY).certificate.passed

@@ -186,6 +186,7 @@ def test_without_workers(tmp_path: Path) -> None:
         cluster.end()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "failure"), [("segfaults", "SIGSEGV"), ("hangs", "no answer in 1.5 s")])
 def test_a_case_is_isolated_on_a_worker(single: Cluster, tmp_path: Path, name: str, failure: str) -> None:
     asked: dict[str, Any] = {
@@ -198,6 +199,7 @@ def test_a_case_is_isolated_on_a_worker(single: Cluster, tmp_path: Path, name: s
     assert failure in there.read_text()
 
 
+@pytest.mark.long
 def test_random_numbers_and_programs_are_the_same_on_a_worker(single: Cluster, tmp_path: Path) -> None:
     asked: dict[str, Any] = {"backend": "fake_backend:drifts", "selection": Selection("baseline", seed=4), "fuzz": 12}
     here, there = (run(tmp_path / str(bool(where)), where, None, **asked) for where in (None, single))
@@ -224,6 +226,7 @@ def test_a_worker_with_another_library_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.long
 def test_a_worker_that_comes_later_is_compared_too() -> None:
     job = Job("fake_backend:backend", fake_backend.TABLE, made=(("version of torch", "1.0"),))
     with pytest.raises(UsageError, match=r"version of torch: found 2\S*, expected 1\.0"):

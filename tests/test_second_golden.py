@@ -92,6 +92,7 @@ def test_a_backend_fails_all_the_same_for_what_no_golden_decides(tmp_path: Path)
     assert {record["status"] for record in found.values() if record["failures"]} == {"fail"}
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("wrong_golden")
 def test_random_programs_on_which_the_goldens_disagree_certify_nothing(tmp_path: Path) -> None:
     code, _ = certify("fake_backend:backend", tmp_path / "run", "--fuzz", "12")
@@ -136,6 +137,7 @@ def test_what_onnx_cannot_compute_has_no_second_opinion(monkeypatch: pytest.Monk
     assert golden_failures(graph) == []
 
 
+@pytest.mark.long
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("part", range(8))
 @pytest.mark.parametrize("table", TABLES)

@@ -30,6 +30,7 @@ SHARE = 60  # of the cases, one in so many for each seed, another one each time;
 TODAY = datetime.date(2026, 1, 1)
 
 
+@pytest.mark.long
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("backend", BACKENDS, ids=lambda backend: backend.name)

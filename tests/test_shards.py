@@ -98,6 +98,7 @@ def test_every_part_has_cases_of_every_operator() -> None:
 # ------------------------------------------------------------------------------------ the whole
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["backend", "refuses"])
 def test_a_merged_record_has_the_bytes_of_one_run(name: str, tmp_path: Path) -> None:
     run(tmp_path / "one", None, name)
@@ -205,6 +206,7 @@ def fuzzed(folder: Path, name: str, programs: tuple[int, ...]) -> list[Path]:
     return paths
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "programs"), [("backend", 7), ("drifts", 30), ("backend", 2)])
 def test_random_programs_of_shards_have_the_bytes_of_one_run(name: str, programs: int, tmp_path: Path) -> None:
     paths = fuzzed(tmp_path, name, (programs,) * OF)
@@ -330,6 +332,7 @@ def flip(path: Path) -> None:
     path.write_text(path.read_text().replace('"status":"fail"', '"status":"pass"', 1))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("edit", [raise_status, cut, flip])
 def test_a_tampered_shard_is_found_as_a_tampered_record_is(edit: Callable[[Path], None], tmp_path: Path) -> None:
     paths = shards(tmp_path, "refuses", "neg", 2)

@@ -96,6 +96,7 @@ def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.long
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", EDITS)
 def test_a_run_is_not_continued_when_a_file_of_the_backend_has_changed(interrupted: Path, name: str) -> None:

@@ -92,6 +92,7 @@ def test_the_example_is_a_partitioner_alone(project: None) -> None:
     assert len(files) == 2 and "conformance" not in "".join(path.read_text() for path in files)
 
 
+@pytest.mark.long
 def test_some_rows_pass_as_a_user_runs_them(project: None, tmp_path: Path) -> None:
     rows = "aten.abs.default or aten.exp.default or aten.permute_copy.default"
     done = call("certify", "osprey:backend", "--level", "tags", "-k", rows, "-n", "2", "--out", str(tmp_path / "out"))

@@ -129,6 +129,7 @@ def test_what_no_case_can_reach_has_the_reason_of_the_table() -> None:
     assert reason == "every model of the suite fits"
 
 
+@pytest.mark.long
 def test_limits_are_reached_two_at_a_time() -> None:
     """A backend that takes strides of 4 and kernels of 5, but not both at once, fails."""
     both = [case for case in of_row("aten.convolution.default") if "/limits_together_" in case.id]

@@ -143,6 +143,7 @@ def test_a_file_that_cannot_be_read_is_one_error(data: bytes | None, tmp_path: P
 # ------------------------------------------------------------------------------------ lint
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("*.toml")))
 def test_the_tables_that_ship_are_clean(name: str) -> None:
     result = table("lint", name)
@@ -154,6 +155,7 @@ def test_the_tables_that_ship_are_clean(name: str) -> None:
     assert all("while_loop" in line or "cond" in line or "ne." in line or "select_scatter" in line for line in unknown)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("old", "new", "finding"),
     [

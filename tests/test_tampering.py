@@ -89,6 +89,7 @@ def test_an_untouched_run_is_certified(good: Files) -> None:
     assert check(good).certified and check(good).problems == ()
 
 
+@pytest.mark.long
 def test_every_single_byte_of_a_result_matters(good: Files, drifting: tuple[CaseResult, ...]) -> None:
     lines = [good[RESULTS].splitlines()[0], to_line(next(filter(fails, drifting))).encode()]
     for line in lines:
@@ -99,6 +100,7 @@ def test_every_single_byte_of_a_result_matters(good: Files, drifting: tuple[Case
                     from_line(edited.decode())
 
 
+@pytest.mark.long
 def test_every_single_byte_of_a_certificate_matters(good: Files) -> None:
     """Of one with a few sources: what holds for the first holds for all."""
     whole = read_certificate(good[CERTIFICATE].decode())

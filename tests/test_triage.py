@@ -70,6 +70,7 @@ def run(release: str) -> Drift:
     return read(RAW.with_name(f"{release}.jsonl.xz"), *{**TRIAGED, **ON_PAGE}[release])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("release", [*TRIAGED, *ON_PAGE])
 def test_the_page_s_command_prints_the_page_s_table(release: str) -> None:
     (command,) = re.findall(r"^    python (.*)$", page(release), re.MULTILINE)
@@ -80,6 +81,7 @@ def test_the_page_s_command_prints_the_page_s_table(release: str) -> None:
     assert done.stdout.strip() and done.stdout in page(release)
 
 
+@pytest.mark.long
 @every_release
 def test_the_table_adds_up_to_the_run(release: str) -> None:
     text = page(release)
@@ -146,6 +148,7 @@ def test_every_finding_of_the_release_explains_the_cases_that_it_names(release: 
             assert {of[case].finding for case in finding.cases} <= {name}, name
 
 
+@pytest.mark.long
 def test_the_triage_of_ethos_u85_has_the_causes_of_arm_tosa_but_for_dynamic_shapes() -> None:
     tosa = read(RAW.with_name("executorch-arm-tosa-1.5.1.jsonl.xz"), "executorch:arm-tosa", "ethos_u85@1.5")
     shown = (REPORTS / "executorch-arm-tosa-1.5.1.md").read_text(encoding="utf-8")

@@ -42,6 +42,7 @@ def replaced(block: str, folder: Path) -> None:
     (folder / "kws.py").write_text(text.replace(before, after).replace("words=12", "words=16"))
 
 
+@pytest.mark.long
 def test_the_tutorial(tmp_path: Path) -> None:
     page, commands = (DOCS / "tutorial.md").read_text(), 0
     for found in BLOCK.finditer(page):
@@ -61,6 +62,7 @@ def test_the_tutorial(tmp_path: Path) -> None:
     assert "explain" in run(f"{sys.executable} part.py && echo explained", tmp_path)
 
 
+@pytest.mark.long
 def test_the_page_on_lowering(tmp_path: Path) -> None:
     page = (DOCS / "lowering.md").read_text()
     code = "\n".join(code for code, _ in BLOCK.findall(page) if code)

@@ -16,6 +16,7 @@ from npu_assay.conformance.run.tagging import prepare, tag
 from npu_assay.conformance.table import Row
 
 
+@pytest.mark.long
 def test_case(assay_case: Case, assay_target: Target) -> None:
     result = run_case(assay_case, assay_target.backend, assay_target.table)
     if result.failures:

@@ -58,11 +58,13 @@ def check(found: CaseResult, wrong: str) -> None:
     assert found.partitions == 1 or wrong
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", XNNPACK)
 def test_xnnpack(name: str) -> None:
     check(result("xnnpack", name), XNNPACK[name])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("backend", ["ethos-u55", "ethos-u85", "arm-tosa"])
 @pytest.mark.parametrize("name", TOSA)
 def test_arm(name: str, backend: str) -> None:
@@ -81,6 +83,7 @@ def test_what_the_reference_model_refuses_is_told_alike_each_time() -> None:
     assert found == again
 
 
+@pytest.mark.long
 def test_a_certificate_of_the_usual_form(tmp_path: Path) -> None:
     done = CliRunner().invoke(
         main,

@@ -8,17 +8,20 @@ import pytest
 from test_benchmarks import NUMBER, output
 
 
+@pytest.mark.long
 def test_the_edge_dialect_is_timed_beside_executorch() -> None:
     found = output("exir.py --rounds 1 --single --lower")
     for stage in ("to_edge", "lower"):
         assert re.search(rf"{stage} +relu{NUMBER}{NUMBER} ms{NUMBER} ms{NUMBER}x", found), found
 
 
+@pytest.mark.long
 def test_program_files_are_timed_beside_executorch() -> None:
     found = output("program_files.py deep_autoencoder")
     assert re.search(rf"deep_autoencoder{NUMBER} ms{NUMBER} ms{NUMBER}{NUMBER}{NUMBER} ms{NUMBER}{NUMBER}x", found)
 
 
+@pytest.mark.long
 def test_a_model_is_lowered_and_run_beside_executorch() -> None:
     """To the same delegates, and with the same outputs bit for bit."""
     found = output("zoo_executorch.py --out /dev/null -k torch/spectrogram --rounds 1")

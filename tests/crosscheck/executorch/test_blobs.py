@@ -210,6 +210,7 @@ def accepted(row: Row, precisions: Sequence[str]) -> list[Case]:
     return [case for case in ACCEPTED if case.row == row.name and case.precision in precisions]
 
 
+@pytest.mark.long
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize("row", [row for row in TABLE.rows if accepted(row, CODES)], ids=lambda row: row.name)
 def test_no_code_differs(row: Row, machine: Machine) -> None:
@@ -217,6 +218,7 @@ def test_no_code_differs(row: Row, machine: Machine) -> None:
     assert {name: what for name, what in found.items() if what} == {}
 
 
+@pytest.mark.long
 @pytest.mark.sampled(12)
 @pytest.mark.parametrize("row", TABLE.rows, ids=lambda row: row.name)
 def test_floats_are_as_near_as_stated(row: Row, machine: Machine) -> None:
@@ -226,6 +228,7 @@ def test_floats_are_as_near_as_stated(row: Row, machine: Machine) -> None:
     assert {name for name, what in found.items() if what} == different(row.name), found
 
 
+@pytest.mark.long
 def test_open_sizes_are_open() -> None:
     """But for operands of size 1, and channels of lines, which weights fix, cases about open sizes run at two sizes."""
     named = {case.id: case for case in ACCEPTED if any(value.dynamic for value in case.graph.values)}
@@ -328,6 +331,7 @@ def test_a_refusal_is_a_result(machine: Machine) -> None:
     assert str(machine.run(replace(job, blob=job.blob[:40]))).startswith("refused")
 
 
+@pytest.mark.long
 def test_a_death_is_a_result_and_the_next_job_runs(machine: Machine) -> None:
     case = next(case for case in ACCEPTED if case.row == "aten.relu.default")
     job, outputs = next(runs(case))

@@ -92,6 +92,7 @@ def difference(program: ExportedProgram, preserve: list[Any]) -> str | None:
     return next((f"{a}\n{b}" for a, b in pairs if a != b), None)
 
 
+@pytest.mark.long
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("share", range(SHARES))
 def test_the_operator_suite(share: int) -> None:
@@ -118,6 +119,7 @@ def rows() -> list[tuple[str, Case]]:
     return list(found.values())
 
 
+@pytest.mark.long
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("share", range(SHARES))
 def test_the_rows_of_our_tables(share: int) -> None:
@@ -143,6 +145,7 @@ OPEN: dict[str, Callable[[torch.Tensor], Any]] = {
 """Tensors combined with an open size."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", OPEN)
 def test_open_sizes_beside_tensors(name: str) -> None:
     model = torch.nn.Module()

@@ -13,6 +13,7 @@ ADDED_BY_BADDBMM = ("with_weights_masked", "batch_first_with_weights_masked")
 """1.5.1 does not decompose `baddbmm` in front of its observers, and leaves 2 operators outside, between 2 delegates."""
 
 
+@pytest.mark.long
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
 @pytest.mark.parametrize("name", ATTENTION)

@@ -86,6 +86,7 @@ def _codes(random: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> A
     return random.integers(low, high, shape).astype(NUMPY_TYPES[dtype])
 
 
+@pytest.mark.long
 @pytest.mark.sampled(12)
 @pytest.mark.parametrize(("name", "spec", "config"), CASES)
 def test_the_device_equals_the_reference_model(name: str, spec: str, config: object) -> None:

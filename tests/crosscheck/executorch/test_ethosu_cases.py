@@ -46,6 +46,7 @@ def comparison(case: Case, name: str) -> Comparison:
     return compare(program(case, name), TARGETS[name], LISTED)
 
 
+@pytest.mark.long
 @pytest.mark.sampled(40)
 @pytest.mark.parametrize(("name", "row"), ROWS)
 def test_cases_are_tagged_alike(name: str, row: str) -> None:
@@ -93,6 +94,7 @@ def without(rule: Rule, operator: str, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(rules, "EVERY_NODE", tuple(one for one in EVERY_NODE if one is not rule))
 
 
+@pytest.mark.long
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", TARGETS)
 def test_a_missing_rule_shows(name: str) -> None:

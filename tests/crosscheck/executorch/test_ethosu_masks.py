@@ -35,6 +35,7 @@ def quality(name: str, quantizer: Any) -> float:
         return decibels(convert_pt2e(prepared)(*heads()), masked(name)(*heads()))
 
 
+@pytest.mark.long
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
 @pytest.mark.parametrize("name", MASKED)

@@ -57,6 +57,7 @@ def edge_program(model: RandomModel, exported: ExportedProgram, quantizer: Any) 
     return to_edge(program, compile_config=config).exported_program()
 
 
+@pytest.mark.long
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize("first", range(0, RANDOM, CHUNK))
 def test_random_models_are_tagged_alike(first: int) -> None:

@@ -20,6 +20,7 @@ STACKED = ("lstm_stacked", "gru_stacked", "rnn_stacked")
 """1.5.1 joins the sequence behind every layer, and takes it apart in front of the next."""
 
 
+@pytest.mark.long
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
 @pytest.mark.parametrize("name", sorted(set(RECURRENT) - set(UNKNOWN)))
@@ -32,6 +33,7 @@ def test_as_many_nodes_and_delegates(name: str, target: str) -> None:
     assert found[1:] == (0, 1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", UNKNOWN)
 def test_what_it_does_not_unroll(name: str) -> None:
     assert ours(recurrent(name), "ethos-u85-256")[1:] == (0, 1)

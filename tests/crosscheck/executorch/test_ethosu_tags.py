@@ -55,6 +55,7 @@ def example(difference: Difference, listed: tuple[Difference, ...]) -> Compariso
     return compare(program(write), target, listed)
 
 
+@pytest.mark.long
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("first", range(0, RANDOM, CHUNK))
 def test_random_programs_are_tagged_alike(first: int) -> None:

@@ -25,6 +25,7 @@ HERE = [page for page in PAGES if any(TOLD[page].shown_by(spec, version("executo
 FORGED = "_arm_annotation_info"
 
 
+@pytest.mark.long
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("page", HERE, ids=lambda page: Path(page).stem)
 def test_the_fault_shows(page: str, tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ def ours(model: Path, inputs: Sequence[Array]) -> Sequence[Array]:
     return [x.value for x in run(RunRequest(model, files, "forward", None, None, backends=(BACKEND,)))]
 
 
+@pytest.mark.long
 def test_both_runtimes_give_the_goldens(tmp_path: Path) -> None:
     folder = tmp_path / "cases"
     manifest = export(Request(BACKEND, "pte", folder, SOME))

@@ -28,6 +28,7 @@ def ask() -> Iterator[Ask]:
         yield lambda function, *arguments: pool.submit(function, *arguments).result()
 
 
+@pytest.mark.long
 @pytest.mark.sampled(40)
 @pytest.mark.parametrize(("name", "row"), ROWS)
 def test_nothing_differs(name: str, row: str, ask: Ask) -> None:
@@ -36,6 +37,7 @@ def test_nothing_differs(name: str, row: str, ask: Ask) -> None:
     assert {case: problems for case, problems in found.items() if problems} == {}
 
 
+@pytest.mark.long
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(("vendor", "precision"), interop.NETWORK_RUNS)
 def test_a_network_goes_the_whole_way(vendor: str, precision: str, ask: Ask) -> None:

@@ -23,6 +23,7 @@ def certify(backend: str, level: str, expression: str, folder: Path) -> tuple[in
     return done.exit_code, done.output, json.loads(file.read_text()) if file.is_file() else {}
 
 
+@pytest.mark.long
 def test_vulkan_tags_and_compiles_without_a_gpu(tmp_path: Path) -> None:
     """The document: batch=1 for 2D conv, so both sides of it are among the cases."""
     code, output, certificate = certify(
@@ -37,6 +38,7 @@ def test_vulkan_tags_and_compiles_without_a_gpu(tmp_path: Path) -> None:
     assert certificate["counts"]["fail"] == 0 and certificate["counts"]["pass"] >= 3
 
 
+@pytest.mark.long
 def test_a_vulkan_case_that_does_not_compile_fails(tmp_path: Path) -> None:
     name = "aten.convolution.default/fp32/operator/context/batch_norm_after_transposed_groups"
     code, output, _ = certify("vulkan", "compiles", name, tmp_path / "out")
@@ -53,6 +55,7 @@ def test_the_certificate_says_what_stands_in_for_the_sdk(tmp_path: Path) -> None
     assert certificate["environment"]["eiq_neutron_sdk"].startswith("stood in for: a module of npu-assay answers")
 
 
+@pytest.mark.long
 def test_core_ml_tags_on_linux(tmp_path: Path) -> None:
     """Its code: alpha = 1, so both sides of it are among the cases; hardshrink is not among coremltools' operators."""
     expression = "aten.sub.Tensor/fp32/alpha/outside or aten.convolution and baseline"
@@ -63,6 +66,7 @@ def test_core_ml_tags_on_linux(tmp_path: Path) -> None:
     assert code == 1 and "[tag] reject, expected accept" in output
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("backend", "level", "lacks"), [("vulkan", "runs", "runtime"), ("neutron", "compiles", "compiler")]
 )
@@ -79,12 +83,14 @@ def reached(backend: str, expression: str, folder: Path) -> tuple[int, dict[str,
     return done.exit_code, json.loads(line)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("backend", ["vulkan", "coreml"])
 def test_a_module_reaches_the_delegate(backend: str, tmp_path: Path) -> None:
     code, met = reached(backend, "aten.relu.default and baseline", tmp_path)
     assert (code, met["end"], met["delegates"]) == (0, "delegated", 1), met
 
 
+@pytest.mark.long
 def test_what_does_not_compile_ends_a_module_too(tmp_path: Path) -> None:
     name = "aten.convolution.default/fp32/operator/context/batch_norm_after_transposed_groups"
     code, met = reached("vulkan", name, tmp_path)

@@ -25,6 +25,7 @@ def _compiled() -> list[CaseResult]:
     return [run_case(case, backend, table, level="compiles") for case in firsts.values()]
 
 
+@pytest.mark.long
 def test_tags_and_blobs_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     found = _compiled()
     monkeypatch.setattr(delegation, "lighter", nullcontext)

@@ -90,6 +90,7 @@ def compare(program: ExportedProgram, inputs: list[torch.Tensor], machine: Machi
         assert_equal(machine.run_program(theirs, x), expected, part)
 
 
+@pytest.mark.long
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize(("name", "precision"), RUNS)
 def test_no_output_differs(name: str, precision: str, machine: Machine) -> None:
@@ -98,6 +99,7 @@ def test_no_output_differs(name: str, precision: str, machine: Machine) -> None:
     compare(for_xnnpack(model, precision, inputs), inputs, machine)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("group", [32, 64])
 def test_no_output_of_four_bit_weights_differs(group: int, machine: Machine) -> None:
     program, inputs = four_bit_mlp(group)
@@ -144,6 +146,7 @@ def described(program: ExportedProgram) -> list[tuple[str, list[str]]]:
     return [(str(node.target), [str(argument) for argument in node.args]) for node in calls]
 
 
+@pytest.mark.long
 @pytest.mark.sampled(5)
 @pytest.mark.parametrize("precision", XNNPACK_PRECISIONS[1:])
 @pytest.mark.parametrize("name", [*NETWORKS, "mixed"])

@@ -23,6 +23,7 @@ def listed() -> dict[str, tuple[str, str]]:
     return {name.strip("`"): (stage, reason) for name, stage, reason in rows}
 
 
+@pytest.mark.long
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("share", range(SHARES))
 def test_all_but_the_listed_models_go_all_the_way(share: int) -> None:

@@ -28,6 +28,7 @@ def test_findings_are_asked_for() -> None:
     assert ASKED
 
 
+@pytest.mark.long
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(("name", "spec"), ASKED)
 def test_the_release_fails_each_case_of_a_finding(name: str, spec: str) -> None:

@@ -58,6 +58,7 @@ def changed(expected: dict[str, tuple[str, str]], found: dict[str, tuple[str, st
     return [case for case in expected if case in found and found[case] != expected[case]]
 
 
+@pytest.mark.long
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("page", HERE)
 def test_the_release_answers_as_recorded(page: str, tmp_path: Path) -> None:

@@ -100,6 +100,7 @@ class Signed(nn.Module):
         return torch.relu(y) if self.sign > 0 else -y
 
 
+@pytest.mark.long
 def test_delegates_of_several_methods_share_weights(machine: Machine) -> None:
     """Named data of XNNPACK's delegates, and stack traces, which the runtime skips."""
     linear, x = nn.Linear(16, 24), randn(2, 16)
@@ -404,6 +405,7 @@ def test_written_input(machine: Machine) -> None:
     check(found if isinstance(found, str) else found[0], [function(randn(2, 3))])
 
 
+@pytest.mark.long
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", [*NETWORKS, *LARGE_NETWORKS])
 def test_no_more_memory_than_executorch(name: str) -> None:

@@ -71,6 +71,7 @@ MADE: dict[str, tuple[Callable[[], Program], str, tuple[Sequence[Any], ...]]] = 
 }
 
 
+@pytest.mark.long
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", MADE)
 @pytest.mark.parametrize("options", [{}, {"segment_alignment": 4096, "constant_alignment": 64}], ids=["", "aligned"])
@@ -147,6 +148,7 @@ def theirs(
     return bytes(edge.to_executorch(ExecutorchBackendConfig(**config)).buffer)
 
 
+@pytest.mark.long
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", THEIRS)
 def test_their_files_run_here_and_written_again_there(machine: Machine, name: str) -> None:
@@ -169,6 +171,7 @@ QUANTISED: dict[str, Callable[[], nn.Module]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dynamic", [True, False], ids=["at run time", "ahead of time"])
 @pytest.mark.parametrize("name", QUANTISED)
 def test_their_quantised_files_run_here(machine: Machine, name: str, dynamic: bool) -> None:

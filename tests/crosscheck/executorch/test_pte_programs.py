@@ -179,6 +179,7 @@ def graphs(first: int, last: int) -> Iterator[tuple[int, Graph]]:
             yield seed, graph
 
 
+@pytest.mark.long
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
 def test_nothing_differs(first: int, machine: Machine) -> None:

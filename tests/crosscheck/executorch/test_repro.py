@@ -41,6 +41,7 @@ def shown(found: Drift, case: str, folder: Path, capfd: pytest.CaptureFixture[st
     return status, capfd.readouterr().out.rstrip().splitlines()[-1]
 
 
+@pytest.mark.long
 @pytest.mark.sampled(3)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", FAULTS)

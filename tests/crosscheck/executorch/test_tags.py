@@ -42,6 +42,7 @@ def comparison(example: str | int, listed: Listed = LISTED) -> Comparison:
     return compare(build(case.graph, TABLE.preserve), dict(case.options), listed)
 
 
+@pytest.mark.long
 @pytest.mark.sampled(12)
 @pytest.mark.parametrize("row", TABLE.rows, ids=lambda row: row.name)
 def test_cases_are_tagged_alike(row: Row) -> None:

@@ -21,6 +21,7 @@ def checkout(tmp_path: Path) -> Path:
     return copy_checkout(tmp_path / "checkout")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("editable", [True, False])
 def test_each_has_its_conformance(editable: bool, checkout: Path, tmp_path: Path) -> None:
     environment = Environment(tmp_path / "environment")

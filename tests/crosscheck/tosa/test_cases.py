@@ -101,6 +101,7 @@ def _wrong(case: Case, found: Sequence[Run], words: Mapping[Compiled, Sequence[s
             yield f"{count} numbers are not those of the reference model"
 
 
+@pytest.mark.long
 @pytest.mark.sampled(100)
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.name)
 def test_row(group: Group, tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ def blobs(name: str, precision: str, target: str) -> list[bytes]:
     return [module.processed_bytes for module in lowered_modules(lowered(name, precision, target)[0])]
 
 
+@pytest.mark.long
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize(("name", "precision", "target"), RUNS)
 def test_no_output_differs(name: str, precision: str, target: str) -> None:
@@ -55,6 +56,7 @@ def test_no_output_differs(name: str, precision: str, target: str) -> None:
                 np.testing.assert_array_equal(np.asarray(e), f, strict=True)
 
 
+@pytest.mark.long
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(("name", "precision", "target"), RUNS)
 def test_vela_compiles_everything(name: str, precision: str, target: str, tmp_path: Path) -> None:

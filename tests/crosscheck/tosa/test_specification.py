@@ -121,6 +121,7 @@ def outcomes(group: Group, exponents: float, count: int) -> Counter[str]:
     return Counter(outcome(drawn(case, seed, exponents), group) for seed, case in enumerate(chosen))
 
 
+@pytest.mark.long
 @pytest.mark.sampled(12)
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.name)
 def test_no_number_differs(group: Group) -> None:

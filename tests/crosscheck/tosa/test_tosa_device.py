@@ -18,6 +18,7 @@ from npu_assay.partitioners.ethosu.device.site import Site, Step
 COUNT = 200
 
 
+@pytest.mark.long
 @pytest.mark.sampled(20)
 @pytest.mark.parametrize("operator", sorted(PROGRAMS))
 def test_equals_the_reference_model(operator: str) -> None:
