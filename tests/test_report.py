@@ -288,6 +288,25 @@ def test_junit_counts_what_it_lists(failing: Report) -> None:
     )
 
 
+def test_junit_of_waived_failures_is_green_and_of_expired_waivers_red(failing: Report) -> None:
+    """Build servers that read it say what the exit code says."""
+    waived = Waiver("some/case", ("gate1",), "the vendor mends it", "kk", datetime.date(2030, 1, 31))
+    failures = tuple(replace(each, waived=True) for each in failing.failures)
+    certificate = replace(
+        failing.certificate,
+        waivers=tuple(replace(waived, case=each.result.case) for each in failures),
+        objections=(failing.certificate.selection.objection,),
+    )
+    green = ElementTree.fromstring(junit(replace(failing, failures=failures, certificate=certificate)))
+    assert not list(green.iter("failure")) and {suite.get("failures") for suite in green} == {"0"}
+    told = [each.get("message", "") for each in green.iter("skipped")]
+    assert told.count("waived until 2030-01-31 by kk: the vendor mends it") == len(failures) > 1
+    expired = replace(certificate, objections=(*certificate.objections, "the waiver of kk expired", "another"))
+    red = ElementTree.fromstring(junit(replace(failing, failures=failures, certificate=expired)))
+    assert [each.get("message") for each in red.iter("failure")] == ["the waiver of kk expired", "another"]
+    assert [each.get("name") for each in red if each.get("failures") != "0"] == ["certificate"]
+
+
 def test_markdown_lists_every_failure(failing: Report) -> None:
     text = markdown(failing)
     assert text.splitlines()[0] == "# fake_backend:drifts against fake@1.0: not passed, a selection of the cases"

@@ -109,6 +109,25 @@ def test_a_merged_record_has_the_bytes_of_one_run(name: str, tmp_path: Path) -> 
     assert found.problems == () and found.certified == (name == "backend")
 
 
+def test_waivers_that_expired_since_the_shards_ran_are_not_passed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bytes are those of one run on the day of the shards; who looks on a later day is told what `verify` says."""
+    whole = run(tmp_path / "one", None, "refuses", "baseline")
+    failing = [each for each in whole.results if each.status == "fail"]
+    waivers = tuple(
+        replace(WAIVER, case=each.case, checks=tuple(sorted({f.check for f in each.failures}))) for each in failing
+    )
+    for number in (1, 2):
+        run(tmp_path / str(number), Shard(number, 2), "refuses", "baseline", waivers=waivers)
+    shards = (tmp_path / "1", tmp_path / "2")
+    assert command("merge", *shards, "--out", tmp_path / "now").exit_code == 0
+    monkeypatch.setattr("npu_assay.conformance.commands.merge.today", lambda: WAIVER.expires + datetime.timedelta(1))
+    later = command("merge", *shards, "--out", tmp_path / "later")
+    assert later.exit_code == 1 and later.output.count(f" expired on {WAIVER.expires}") == len(waivers) > 0
+    assert later.output.splitlines()[-1].startswith("not passed: ")
+
+
 def test_a_selection_and_waivers_are_those_of_one_run(tmp_path: Path) -> None:
     run(tmp_path / "one", None, "refuses", "baseline", waivers=(WAIVER,))
     for number in (1, 2):

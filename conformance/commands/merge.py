@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from npu_assay.conformance.commands.completion import tables
 from npu_assay.conformance.commands.shards import default_folder
-from npu_assay.conformance.commands.shared import Output, today, usage_errors
+from npu_assay.conformance.commands.shared import Output, plain, today, usage_errors
+from npu_assay.conformance.common.escaped import counted
+
+if TYPE_CHECKING:
+    from npu_assay.conformance.record.certificate import Certificate
 
 
 @click.command()
@@ -33,7 +38,8 @@ def merge(shards: tuple[Path, ...], out: Path | None, table: str | None) -> None
     edited are refused. Under GitHub Actions each finding is an annotation at its operator's line of the table: with
     --table, which must be the table that the shards ran against, in the file that is checked in.
 
-    Exit codes: 0 all that was asked for passes, 1 something fails, 2 the shards do not make one run.
+    Exit codes: 0 all that was asked for passes, 1 something fails, or a waiver has expired since the shards ran, 2 the
+    shards do not make one run.
     """
     with usage_errors():
         from npu_assay.conformance.debug.later import postpone
@@ -51,4 +57,18 @@ def merge(shards: tuple[Path, ...], out: Path | None, table: str | None) -> None
         part = certificate.selection.expression is not None or certificate.selection.smoke
         folder = out if out is not None else default_folder(certificate.backend["spec"], certificate.level, part)
         whole.write(folder)
-    conclude(Console(emoji=False), whole.report, folder, table)
+    try:
+        conclude(Console(emoji=False), whole.report, folder, table)
+    except SystemExit:
+        _expired(certificate)
+        raise
+
+
+def _expired(certificate: Certificate) -> None:
+    """End with 1 for waivers that held when the shards ran: `assay verify` takes them no more, whatever the bytes."""
+    gone = [waiver for waiver in certificate.waivers if waiver.expires < today()] if certificate.passed else []
+    for waiver in gone:
+        click.echo(plain(f"the waiver of {waiver.owner} for {waiver.case} expired on {waiver.expires}"))
+    if gone:
+        click.echo(f"not passed: {counted(len(gone), 'waiver')} expired since the shards ran")
+        raise SystemExit(1)

@@ -194,8 +194,12 @@ class Certificate:
     @property
     def undecided(self) -> bool:
         """Whether nothing speaks against the backend, but the goldens disagree."""
-        found = set(self.objections) - {self.selection.objection}
-        return bool(found) and all(text.startswith(DISAGREE) for text in found)
+        return bool(self.reservations) and all(text.startswith(DISAGREE) for text in self.reservations)
+
+    @property
+    def reservations(self) -> tuple[str, ...]:
+        """Why the run did not pass: the objections but for the one that not all cases were asked for."""
+        return tuple(text for text in self.objections if text != self.selection.objection)
 
     @property
     def passed(self) -> bool:

@@ -1,50 +1,70 @@
-"""junit.xml: one suite per operator, one test case per case. An unspecified case counts as skipped.
+"""junit.xml: one suite per operator, one test case per case. Unspecified and waived cases count as skipped.
 
-One on which the goldens disagree is an error, which is not the backend's failure.
+One on which the goldens disagree is an error, which is not the backend's failure. Where no case fails but the run has
+not passed, as with waivers that have expired, a suite `certificate` fails once for each reason.
 """
 
 from __future__ import annotations
 
 from xml.etree import ElementTree
 
+from npu_assay.conformance.record.certificate import Certificate
 from npu_assay.conformance.record.levels import named
 from npu_assay.conformance.record.results import CaseResult
+from npu_assay.conformance.record.waivers import Waiver
 from npu_assay.conformance.report.data import FailedCase, Report
-from npu_assay.conformance.report.matrix import Tally
 
 
 def junit(report: Report) -> str:
     """The whole run as JUnit XML."""
     root = ElementTree.Element("testsuites", name=named(report.title, report.certificate.level))
     failed = {failure.result.case: failure for failure in report.failures}
+    waivers = {waiver.case: waiver for waiver in report.certificate.waivers}
     for row, tally in report.rows:
         if tally.cases:
-            suite = ElementTree.SubElement(root, "testsuite", {"name": row, **_counts(tally)})
-            properties = ElementTree.SubElement(suite, "properties")
-            for name, value in (("trust", report.certificate.trust), ("level", report.certificate.level)):
-                ElementTree.SubElement(properties, "property", name=name, value=value)
+            suite = _suite(root, row, report.certificate)
             for result in report.results:
                 if result.row == row:
-                    _case(suite, result, failed.get(result.case))
+                    _case(suite, result, failed.get(result.case), waivers.get(result.case))
+    if not report.certificate.passed and all(failure.waived for failure in report.failures):
+        suite = _suite(root, "certificate", report.certificate)
+        for objection in report.certificate.reservations:
+            case = ElementTree.SubElement(suite, "testcase", classname="certificate", name=objection)
+            ElementTree.SubElement(case, "failure", message=objection)
+    for suite in root:
+        _count(suite)
     ElementTree.indent(root)
     return (
         '<?xml version="1.0" encoding="UTF-8"?>\n' + _printable(ElementTree.tostring(root, encoding="unicode")) + "\n"
     )
 
 
-def _counts(tally: Tally) -> dict[str, str]:
-    counts = {"tests": tally.cases, "failures": tally.failed, "skipped": tally.unspecified}
-    undecided = {"errors": tally.undecided} if tally.undecided else {}
-    return {name: str(count) for name, count in (counts | undecided).items()}
+def _suite(root: ElementTree.Element, name: str, certificate: Certificate) -> ElementTree.Element:
+    suite = ElementTree.SubElement(root, "testsuite", name=name)
+    properties = ElementTree.SubElement(suite, "properties")
+    for key, value in (("trust", certificate.trust), ("level", certificate.level)):
+        ElementTree.SubElement(properties, "property", name=key, value=value)
+    return suite
 
 
-def _case(suite: ElementTree.Element, result: CaseResult, failure: FailedCase | None) -> None:
+def _count(suite: ElementTree.Element) -> None:
+    cases = suite.findall("testcase")
+    suite.set("tests", str(len(cases)))
+    for kind, key in (("failure", "failures"), ("skipped", "skipped"), ("error", "errors")):
+        count = sum(case.find(kind) is not None for case in cases)
+        if count or kind != "error":
+            suite.set(key, str(count))
+
+
+def _case(suite: ElementTree.Element, result: CaseResult, failure: FailedCase | None, waiver: Waiver | None) -> None:
     name = result.case.removeprefix(f"{result.row}/")
     case = ElementTree.SubElement(suite, "testcase", classname=result.row, name=name)
     if failure is not None:
         messages = [f"[{f.check}] {f.message}" for f in result.failures]
-        kind = "error" if result.status == "undecided" else "failure"
-        found = ElementTree.SubElement(case, kind, message=messages[0])
+        kind, message = "error" if result.status == "undecided" else "failure", messages[0]
+        if failure.waived and waiver is not None:  # a reader of JUnit knows no waivers: red is what is not waived
+            kind, message = "skipped", f"waived until {waiver.expires} by {waiver.owner}: {waiver.reason}"
+        found = ElementTree.SubElement(case, kind, message=message)
         found.text = "\n".join([*messages, failure.asked, failure.sentence, failure.command])
     elif result.status == "unspecified":
         ElementTree.SubElement(case, "skipped", message=f"the table is silent; the backend says {result.verdict}")
