@@ -268,7 +268,17 @@ def test_a_given_backend_takes_the_place_of_the_named_one(good: Path) -> None:
 def test_a_given_table_must_be_the_certificates(good: Path) -> None:
     assert again(good, "2", "--table", fake_backend.TABLE)[0] == 0
     code, lines = again(good, "2", "--table", "neutron@1.3")
-    assert code == 1 and any("not run again: table.toml is another table than neutron@1.3" in line for line in lines)
+    assert code == 1 and any("problem: table.toml is another table than neutron@1.3" in line for line in lines)
+    assert "not run again: the record has problems" in lines
+
+
+def test_a_given_table_takes_the_place_of_the_note_on_where_it_comes_from(good: Path) -> None:
+    """Nothing needs to run for it."""
+    assert "note: the suite ships no table fake@1.0: --table FILE" in call("verify", good).output
+    given = call("verify", good, "--table", fake_backend.TABLE)
+    assert given.exit_code == 0 and "note: the suite ships no table" not in given.output
+    other = call("verify", good, "--table", "neutron@1.3")
+    assert other.exit_code == 1 and "problem: table.toml is another table than neutron@1.3" in other.output
 
 
 @pytest.mark.parametrize(

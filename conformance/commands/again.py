@@ -33,7 +33,6 @@ def run_again(contents: Contents, certificate: Certificate, asked: Asked, today:
         check_place(asked.out, contents)
     request = Request(
         asked.backend,
-        asked.table,
         asked.cases if asked.cases != ALL else None,
         secrets.randbelow(10**6) if asked.draw is None else asked.draw,
         asked.seed,

@@ -18,7 +18,6 @@ class Asked:
     seed: int | None
     draw: int | None
     backend: str | None
-    table: str | None
     workers: int | None
     timeout: float | None
     memory: int | None
@@ -31,7 +30,6 @@ class Asked:
         given = {
             "--seed": self.seed,
             "--draw": self.draw,
-            "--table": self.table,
             "-n": self.workers,
             "--timeout": self.timeout,
             "--memory": self.memory,

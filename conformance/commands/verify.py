@@ -122,14 +122,14 @@ def verify(
         from npu_assay.conformance.verify.signing import read_public_key
         from npu_assay.conformance.verify.verification import verify_contents
 
-    asked = Asked(key, attestation, cases, seed, draw, backend, table, workers, timeout, memory, out)
+    asked = Asked(key, attestation, cases, seed, draw, backend, workers, timeout, memory, out)
     if cases is None:  # no backend runs in this process
         postpone()
     with usage_errors():
         asked.check()
         verifier = None if key is None else read_public_key(key)
         contents, today = read_contents(folder), datetime.datetime.now(datetime.UTC).date()
-        found = verify_contents(contents, today)
+        found = verify_contents(contents, today, table)
         _print_found(found)
         signed = None if verifier is None else signed_by(contents, found, verifier, asked)
         if verifier is None and ATTESTATION in contents.files:

@@ -29,7 +29,7 @@ from npu_assay.conformance.record.certificate import Certificate
 from npu_assay.conformance.record.names import FUZZ, RESULTS, TABLE, Contents
 from npu_assay.conformance.record.results import CaseResult, read_results
 from npu_assay.conformance.run.execution import Job, run_all
-from npu_assay.conformance.table import held, load_table, table_bytes
+from npu_assay.conformance.table import held, load_table
 from npu_assay.conformance.table.preserved import check_preserved
 from npu_assay.conformance.verify.rerun_compare import difference, verdict_difference
 from npu_assay.conformance.verify.rerun_sources import file_problems
@@ -50,12 +50,10 @@ class Progress(Protocol):
 class Request:
     """What `assay verify --rerun` was asked for; None takes what the certificate names.
 
-    backend: a spec. table: one that the certificate must be of. cases: how many, None for all; `draw` is the seed of
-    which. seed: of the cases' random numbers.
+    backend: a spec. cases: how many, None for all; `draw` is the seed of which. seed: of the cases' random numbers.
     """
 
     backend: str | None = None
-    table: str | None = None
     cases: int | None = None
     draw: int = 0
     seed: int | None = None
@@ -130,7 +128,7 @@ def rerun(contents: Contents, certificate: Certificate, request: Request, progre
             job = Job(spec, str(table), tools, request.limits, seed=seed, level=certificate.level)
             known = _about(job, request.backend is None)
             check_level(spec, known.level, job.level)
-            problems = (*_table_problems(request.table, certificate), *backend_problems(known, certificate))
+            problems = tuple(backend_problems(known, certificate))
             if problems:
                 return replace(base, problems=problems)
             progress.started(len(names))
@@ -192,18 +190,6 @@ def _about(job: Job, named_there: bool) -> About:
 
 
 # ------------------------------------------------------------------------------------ the same backend and table
-
-
-def _table_problems(table: str | None, certificate: Certificate) -> Iterator[str]:
-    """The problem of a given table that is not the one that the cases were made from."""
-    if table is None:
-        return
-    found = hashlib.sha256(table_bytes(table)).hexdigest()
-    if found != certificate.table["sha256"]:
-        yield (
-            f"not run again: {TABLE} is another table than {table}: "
-            f"found sha256 {certificate.table['sha256'][:12]}, expected {found[:12]}"
-        )
 
 
 def backend_problems(backend: About, certificate: Certificate) -> Iterator[str]:

@@ -44,7 +44,7 @@ from npu_assay.conformance.record.read import read_contents
 from npu_assay.conformance.record.results import CaseResult, ResultError, read_line
 from npu_assay.conformance.record.table_file import table_of
 from npu_assay.conformance.run.selection import all_cases, cases_near
-from npu_assay.conformance.table import FOLDER, Table, TableBombError, TableError
+from npu_assay.conformance.table import FOLDER, Table, TableBombError, TableError, table_bytes
 from npu_assay.conformance.verify.metrics import limit_problem
 from npu_assay.conformance.verify.result import result_problem
 
@@ -74,8 +74,12 @@ def verify(path: Path, today: datetime.date) -> Verification:
 
 
 @many_records()
-def verify_contents(contents: Contents, today: datetime.date) -> Verification:
-    """As `verify`, of files that were read. Raises PackageError for a table that is too large for any run."""
+def verify_contents(contents: Contents, today: datetime.date, table_name: str | None = None) -> Verification:
+    """As `verify`, of files that were read. Raises PackageError for a table that is too large for any run.
+
+    table_name: the table that the run must be of, by name or file; raises TableError if there is none.
+    """
+    wanted = None if table_name is None else hashlib.sha256(table_bytes(table_name)).hexdigest()
     problems = list(contents.problems)
     if CERTIFICATE not in contents.files:
         return Verification((*problems, _incomplete(contents)), contents.notes)
@@ -106,9 +110,13 @@ def verify_contents(contents: Contents, today: datetime.date) -> Verification:
         return conclude(results, cases, certificate.selection, certificate.waivers, day, certificate.fuzz, names)
 
     problems += _contradictions(certificate, concluded, today)
+    if wanted is not None and wanted != table.sha256:
+        problems.append(
+            f"{TABLE} is another table than {table_name}: found sha256 {table.sha256[:12]}, expected {wanted[:12]}"
+        )
     verdict = concluded(today)
     changed = changed_sources(certificate, suite)
-    notes = [*contents.notes, *_notes(changed, table)]
+    notes = [*contents.notes, *_notes(changed, None if wanted else table)]
     if not problems:
         (notes if changed else problems).extend(_rendered(contents, certificate, table, results, cases))
     return Verification(_shortened(problems), tuple(notes), verdict, certificate)
@@ -272,15 +280,17 @@ def changed_sources(certificate: Certificate, suite: Mapping[str, str]) -> list[
     return sorted({name for name, _ in suite.items() ^ dict(certificate.suite["sources"]).items()})
 
 
-def _notes(changed: Sequence[str], table: Table) -> tuple[str, ...]:
-    """Differences between the suite that made the certificate and this one."""
+def _notes(changed: Sequence[str], table: Table | None) -> tuple[str, ...]:
+    """Differences between the suite that made the certificate and this one. table: None for one that was expected."""
     notes = []
     if changed:
         names = ", ".join(changed[:3])
         notes.append(f"the suite's sources differ from those that made the certificate ({names}, ...)")
+    if table is None:
+        return tuple(notes)
     shipped = next((path for path in FOLDER.glob("*.toml") if path.stem == f"{table.name}@{table.version}"), None)
     if shipped is None:
-        notes.append(f"the suite ships no table {table.name}@{table.version}: check where {TABLE} comes from")
+        notes.append(f"the suite ships no table {table.name}@{table.version}: --table FILE says which it must be")
     elif hashlib.sha256(shipped.read_bytes()).hexdigest() != table.sha256:
         notes.append(f"{TABLE} differs from the table {table.name}@{table.version} that ships with the suite")
     return tuple(notes)
