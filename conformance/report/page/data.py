@@ -130,11 +130,11 @@ def _shapes(found: Any) -> str:
 
 
 def _element(element: Element, texts: Numbered) -> list[Any]:
-    """Output and index, six numbers, then the inputs: names and numbers in turn."""
+    """Output and index, six numbers, then the inputs: names in turn with numbers; of a slice the text, in a list."""
     place = f"{element.output}[{', '.join(map(str, element.index))}]"
     numbers = [element.found, element.expected, element.allowed, element.real, element.golden, element.bound]
-    inputs = chain.from_iterable((texts.text(name), number) for name, number in element.inputs.items())
-    return [texts.text(place), *map(_short, numbers), *map(_short, inputs)]
+    given = ((name, [texts.text(n)] if isinstance(n, str) else _short(n)) for name, n in element.inputs.items())
+    return [texts.text(place), *map(_short, numbers), *chain.from_iterable((texts.text(name), n) for name, n in given)]
 
 
 def _short(number: Any) -> Any:

@@ -238,7 +238,7 @@ function* failed(one) {
   if (!one.elements.length) return;
   const names = [...new Set(one.elements.flatMap((each) => each.slice(7).filter((_, at) => at % 2 === 0)))];
   const rows = one.elements.map(([place, found, expected, allowed, real, golden, bound, ...inputs]) => {
-    const given = names.map((name) => { const at = inputs.findIndex((each, n) => n % 2 === 0 && each === name); return at < 0 ? "" : inputs[at + 1]; });
+    const given = names.map((name) => { const at = inputs.findIndex((each, n) => n % 2 === 0 && each === name); const n = inputs[at + 1]; return at < 0 ? "" : Array.isArray(n) ? data.texts[n[0]] : n; });
     const known = found !== null;
     return [[data.texts[place], ...given, known ? found : real, known ? expected : "", known ? `\u00b1 ${allowed}` : "", real, `${golden} \u00b1 ${bound}`], ""];
   });
