@@ -74,9 +74,16 @@ def test_runs_of_one_name_are_told_apart(tmp_path: Path) -> None:
     assert sorted(one.name for one in found.runs) == ["monday/assay-toy", "tuesday/assay-toy"]
 
 
-@pytest.mark.parametrize(("lower", "higher"), [("1.9", "1.10"), ("1.3", "1.3.1"), ("2", "10"), ("1.0", "1.0-rc")])
+@pytest.mark.parametrize(("lower", "higher"), [("1.9", "1.10"), ("1.3", "1.3.1"), ("2", "10"), ("1.0", "1.0-post")])
 def test_releases_count_as_numbers(lower: str, higher: str) -> None:
     assert natural(lower) < natural(higher)
+
+
+@pytest.mark.parametrize("between", [".", "-", ""])
+def test_a_candidate_comes_before_its_release(between: str) -> None:
+    steps = ["dev", "dev2", "a", "alpha2", "b1", "beta2", "pre", "rc", "RC2", "rc10"]
+    releases = ["0.1", "0.1-fix", *(f"0.2{between}{step}" for step in steps), "0.2", "0.2-arch", "0.2.1"]
+    assert sorted(set(releases), key=natural) == releases
 
 
 def test_slugs_are_file_names_of_their_own() -> None:

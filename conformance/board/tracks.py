@@ -152,10 +152,21 @@ def _in_order(runs: Sequence[Read]) -> tuple[Read, ...]:
     return tuple(sorted(runs, key=lambda one: (natural(one.release), one.digest.made, natural(one.name), one.name)))
 
 
+BEFORE = {"dev": -6, "alpha": -5, "a": -5, "beta": -4, "b": -4, "pre": -3, "rc": -2}
+"""The names of pre-releases, which stand after a digit, by their place in the order."""
+_BEFORE = re.compile(rf"[-._+]?({'|'.join(BEFORE)})(?![a-z])[-._]*", re.IGNORECASE)
+
+
 def natural(text: str) -> tuple[tuple[int, str], ...]:
-    """A sort key by which 1.10 comes after 1.9."""
-    parts = re.findall(r"\d{1,18}|\D+|\d+", text)
-    return tuple((int(part), "") if part.isdecimal() and len(part) <= 18 else (-1, part) for part in parts)
+    """A sort key by which 1.10 comes after 1.9, and 1.0-rc before 1.0."""
+    first, *parts = re.findall(r"\d{1,18}|\D+", text) or [""]
+    return (_part(first), *(_part(part, _BEFORE.match(part)) for part in parts), (-1, ""))
+
+
+def _part(part: str, before: re.Match[str] | None = None) -> tuple[int, str]:
+    if before is not None:
+        return BEFORE[before[1].lower()], part[before.end() :]
+    return (int(part), "") if part.isdecimal() else (-1, part)
 
 
 def slug(text: str) -> str:
