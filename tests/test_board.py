@@ -172,6 +172,14 @@ def test_nothing_readable_is_exit_code_2(tmp_path: Path) -> None:
     assert board("--out", tmp_path / "site").exit_code == 2
 
 
+@pytest.mark.parametrize("word", ["0.1=", "=", ""])
+def test_a_run_without_a_path_is_one_error(word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(write(tmp_path / "here", results()))
+    found = board(word, "--out", tmp_path / "site")
+    assert found.exit_code == 2 and not (tmp_path / "site").exists()
+    assert found.output == f"assay: RUN {word!r}: found no path, expected [LABEL=]RUN, a folder or an archive\n"
+
+
 def test_a_folder_of_other_files_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "mine.txt").write_text("mine")

@@ -57,13 +57,18 @@ class Runs:
 
 
 def asked(words: Sequence[str]) -> tuple[Asked, ...]:
-    """The runs that words of a command line mean: [LABEL=]RUN, or a folder that holds runs, each once."""
+    """The runs that words of a command line mean: [LABEL=]RUN, or a folder that holds runs, each once.
+
+    Raises UsageError for a word without a path.
+    """
     found: dict[Path, Asked] = {}
     for word in words:
         label, equals, rest = word.partition("=")
         named = bool(equals) and not Path(word).exists()
-        path = Path(rest if named else word)
-        for one in _inside(path):
+        text = rest if named else word
+        if not text:
+            raise UsageError(f"RUN {word!r}: found no path, expected [LABEL=]RUN, a folder or an archive")
+        for one in _inside(Path(text)):
             found.setdefault(one.resolve(), Asked(label if named else "", one))
     return tuple(found.values())
 
