@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from board_asked import break_results, files
+from board_asked import board, break_results, files
 from board_runs import HOSTILE, ROWS, case, result, results, three, write
 
 from npu_assay.conformance.board import reading
@@ -63,13 +63,26 @@ def test_labels_name_releases_and_folders_hold_runs(tmp_path: Path) -> None:
     three(tmp_path / "runs")
     contents = {path.name: path.read_bytes() for path in (tmp_path / "runs" / "r1").iterdir()}
     (tmp_path / "runs" / "old.zip").write_bytes(archive_bytes(contents))
+    (tmp_path / "runs" / "r1").rename(tmp_path / "r1")
     found, _ = read(asked([f"beta={tmp_path / 'runs'}"]), tmp_path / "site", 1)
-    assert sorted(one.name for one in found.runs) == ["old.zip", "r1", "r2", "r3"]
+    assert sorted(one.name for one in found.runs) == ["old.zip", "r2", "r3"]
     assert {one.release for one in found.runs} == {"beta"}
 
 
+def test_a_run_that_is_given_twice_counts_once(tmp_path: Path) -> None:
+    run, other = write(tmp_path / "r", results()), write(tmp_path / "s", results(), backend="other")
+    archive = tmp_path / "r.zip"
+    archive.write_bytes(archive_bytes({path.name: path.read_bytes() for path in run.iterdir()}))
+    found = board(archive, run, other, "--out", tmp_path / "site")
+    assert "counted once: r.zip is the same run as r\n2 runs, 2 of them read anew; " in found.output
+    assert board(run, archive, other, "--out", tmp_path / "two").exit_code == 0
+    assert files(tmp_path / "site") == files(tmp_path / "two")
+    found = board(run, f"rc={archive}", "--out", tmp_path / "labels")
+    assert "counted once" not in found.output and found.output.startswith("2 runs")
+
+
 def test_runs_of_one_name_are_told_apart(tmp_path: Path) -> None:
-    paths = [write(tmp_path / day / "assay-toy", results()) for day in ("monday", "tuesday")]
+    paths = [write(tmp_path / day / "assay-toy", results(size)) for size, day in enumerate(("monday", "tuesday"), 1)]
     found, _ = read(asked([str(path) for path in [*paths, paths[0]]]), tmp_path / "site", 1)
     assert sorted(one.name for one in found.runs) == ["monday/assay-toy", "tuesday/assay-toy"]
 

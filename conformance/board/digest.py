@@ -64,6 +64,7 @@ class Digest:
     """One run. rows: counts by operator, in the order of TALLY. letters: of the cases in the order of their ids.
 
     cases: the digest of these ids, which many runs share. failing: the first failing ids. facts: versions and digests.
+    certificate: the digest of its bytes.
     """
 
     backend: str
@@ -82,6 +83,7 @@ class Digest:
     failing: tuple[str, ...]
     cases: str
     letters: str
+    certificate: str
 
     @property
     def tone(self) -> str:
@@ -101,14 +103,14 @@ def digest(path: Path) -> tuple[Digest, tuple[str, ...]]:
         text = contents.text(RESULTS)
         if hashlib.sha256(contents.files[RESULTS]).hexdigest() != certificate.results_sha256:
             raise UsageError(f"{RESULTS} is not the file that {CERTIFICATE} was made of; see 'assay verify'")
-        found, ids = _digest(certificate, text)
+        found, ids = _digest(certificate, hashlib.sha256(contents.files[CERTIFICATE]).hexdigest(), text)
         _check(certificate, contents.text(CERTIFICATE), found)
         return found, ids
     except (CertificateError, ResultError) as error:
         raise UsageError(str(error)) from error
 
 
-def _digest(certificate: Certificate, text: str) -> tuple[Digest, tuple[str, ...]]:
+def _digest(certificate: Certificate, sha256: str, text: str) -> tuple[Digest, tuple[str, ...]]:
     names, rows, letters, failing, taken = _read(text)
     day = datetime.date.fromisoformat(certificate.made)
     waived = waived_cases(certificate.waivers, failing, day)
@@ -135,6 +137,7 @@ def _digest(certificate: Certificate, text: str) -> tuple[Digest, tuple[str, ...
         failing=tuple(result.case for result in failing if result.case not in waived)[:LISTED],
         cases=hashlib.sha256(ids.encode()).hexdigest(),
         letters="".join(letters),
+        certificate=sha256,
     )
     return found, tuple(names)
 
