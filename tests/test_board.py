@@ -262,6 +262,18 @@ def test_the_index_says_what_changed(site: Path) -> None:
     assert "2 mended, 3 new" in text and "toy@1.11" in text
 
 
+def test_operators_of_a_selection_are_counted(tmp_path: Path) -> None:
+    """Of the table of operators alone they are left out, which says so."""
+    some = [result(case(row, 1)) for row in ("aten.mm.default", "aten.exp.default", ROWS[0])]
+    paths = [write(tmp_path / "a", results()), write(tmp_path / "b", some, backend="b", selection=Selection("m"))]
+    build([str(path) for path in paths], tmp_path / "site")
+    text = Page((tmp_path / "site" / "index.html").read_text()).text
+    assert "2 backends, 2 runs, 5 operators." in text and "latest run of each backend; runs of a selection" in text
+    build([str(paths[0])], tmp_path / "site")
+    text = Page((tmp_path / "site" / "index.html").read_text()).text
+    assert "1 backend, 1 run, 3 operators." in text and "runs of a selection" not in text
+
+
 def test_a_page_is_small_whatever_runs_hold(tmp_path: Path) -> None:
     names = [case(row, number) for row in ROWS for number in range(3000)]
     write(tmp_path / "a", results(3000))
