@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 
 import pytest
 from board_asked import board, break_results, files
-from board_runs import ROWS, case, hostile, result, results, three, write
+from board_runs import DAY, ROWS, case, hostile, result, results, three, write
 from test_package import run
 
 from npu_assay.conformance.board.building import build
@@ -272,6 +272,30 @@ def test_operators_of_a_selection_are_counted(tmp_path: Path) -> None:
     build([str(paths[0])], tmp_path / "site")
     text = Page((tmp_path / "site" / "index.html").read_text()).text
     assert "1 backend, 1 run, 3 operators." in text and "runs of a selection" not in text
+
+
+def test_waivers_are_listed_by_reason_owner_and_day(tmp_path: Path) -> None:
+    """An expired one waives nothing, though another one waives its case."""
+    a, b, c = (case(row, 1) for row in ROWS)
+    late, over = datetime.date(2999, 1, 1), DAY - datetime.timedelta(days=1)
+    waivers = (
+        Waiver(a, ("gate1",), "known", "me", late),
+        Waiver(b, ("gate1", "gate2"), "known", "me", late, max_lsb=2),
+        Waiver(c, ("gate1",), "new", "you", DAY),
+        Waiver(a, ("gate3",), "old", "you", over),
+    )
+    wrong = [
+        replace(one, metrics=one.metrics | {"max_lsb": 2}) for one in results(failing=dict.fromkeys((a, b, c), "out"))
+    ]
+    build([str(write(tmp_path / "r", wrong, waivers=waivers))], tmp_path / "site")
+    (page,) = (tmp_path / "site" / "runs").iterdir()
+    text = " ".join(Page(re.sub("</t[dh]>", " | ", page.read_text())).text.split())
+    assert "Every failing case is waived." in text and "No case fails" not in text
+    assert (
+        "known | me | 2999-01-01 | gate1, gate2, up to 2 LSB | 2 | new | you | 2026-03-01 | gate1 | 1 | "
+        "old | you | 2026-02-28 | gate3 | 0 of 1 |"
+    ) in text
+    assert "Every failing case of the latest runs is waived." in (tmp_path / "site" / "index.html").read_text()
 
 
 def test_a_page_is_small_whatever_runs_hold(tmp_path: Path) -> None:

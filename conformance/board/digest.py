@@ -27,7 +27,7 @@ from npu_assay.conformance.record.certificate import (
 from npu_assay.conformance.record.names import CERTIFICATE, RESULTS
 from npu_assay.conformance.record.read import read_contents, read_folder
 from npu_assay.conformance.record.results import NOT_PASSED, STATUSES, VERDICTS, CaseResult, ResultError, from_line
-from npu_assay.conformance.record.waivers import waived_cases
+from npu_assay.conformance.record.waivers import Waiver, waived_cases
 from npu_assay.conformance.report.symptoms import TAKEN, symptom, undelegated
 
 READ = (CERTIFICATE, RESULTS)
@@ -60,6 +60,18 @@ class Found:
 
 
 @dataclass(frozen=True)
+class Excused:
+    """Waivers of one reason, owner and last day: the checks they name, their number, and how many cases they waive."""
+
+    reason: str
+    owner: str
+    until: str
+    checks: str
+    given: int
+    cases: int
+
+
+@dataclass(frozen=True)
 class Digest:
     """One run. rows: counts by operator, in the order of TALLY. letters: of the cases in the order of their ids.
 
@@ -80,6 +92,7 @@ class Digest:
     facts: tuple[tuple[str, str], ...]
     rows: Mapping[str, tuple[int, ...]]
     findings: tuple[Found, ...]
+    waivers: tuple[Excused, ...]
     failing: tuple[str, ...]
     cases: str
     letters: str
@@ -134,12 +147,26 @@ def _digest(certificate: Certificate, sha256: str, text: str) -> tuple[Digest, t
         facts=_facts(certificate),
         rows={row: tuple(counts) for row, counts in rows.items()},
         findings=_findings([result for result in failing if result.case not in waived], _absent(failing, taken)),
+        waivers=_excused(certificate, waived),
         failing=tuple(result.case for result in failing if result.case not in waived)[:LISTED],
         cases=hashlib.sha256(ids.encode()).hexdigest(),
         letters="".join(letters),
         certificate=sha256,
     )
     return found, tuple(names)
+
+
+def _excused(certificate: Certificate, waived: Set[str]) -> tuple[Excused, ...]:
+    groups: dict[tuple[str, str, str], list[Waiver]] = {}
+    for one in certificate.waivers:
+        groups.setdefault((one.reason, one.owner, one.expires.isoformat()), []).append(one)
+    found = []
+    for (reason, owner, until), group in groups.items():
+        checks = [[*one.checks, *([] if one.max_lsb is None else [f"up to {one.max_lsb} LSB"])] for one in group]
+        named = ", ".join(dict.fromkeys(check for each in checks for check in each))
+        cases = 0 if until < certificate.made else sum(one.case in waived for one in group)
+        found.append(Excused(reason, owner, until, named, len(group), cases))
+    return tuple(found)
 
 
 def _check(certificate: Certificate, text: str, found: Digest) -> None:
@@ -245,6 +272,7 @@ def of_data(data: Mapping[str, Any]) -> Digest:
                 Found(**{**found, "rows": tuple((row, int(count)) for row, count in found["rows"])})
                 for found in data["findings"]
             ),
+            "waivers": tuple(Excused(**each) for each in data["waivers"]),
             "failing": tuple(data["failing"]),
         }
     )
