@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from board_asked import board, break_results, files
-from board_runs import HOSTILE, ROWS, case, result, results, three, write
+from board_runs import DAY, HOSTILE, ROWS, case, result, results, three, write
 
 from npu_assay.conformance.board import reading
 from npu_assay.conformance.board.building import build
@@ -20,6 +20,7 @@ from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.record.archive import archive_bytes
 from npu_assay.conformance.record.certificate import Selection
 from npu_assay.conformance.record.names import RESULTS
+from npu_assay.conformance.record.waivers import Waiver
 
 # ------------------------------------------------------------------------------------ history
 
@@ -40,6 +41,52 @@ def test_tags_and_cases_that_go_are_told(tmp_path: Path) -> None:
     paths = [write(tmp_path / "a", before), write(tmp_path / "b", after)]
     (track,) = tracks(read(asked([str(path) for path in paths]), tmp_path / "site", 1)[0])
     assert dict(track.changes[0].kinds) == {TAGS: (before[0].case,), GONE: (before[-1].case,)}
+
+
+def test_what_is_waived_is_compared(tmp_path: Path) -> None:
+    """A failing case and its waiver come and go; in the end the waiver alone is another."""
+    name, other = case(ROWS[0], 1), case(ROWS[1], 1)
+    known, again = (Waiver(name, ("gate1",), text, "me", DAY) for text in ("known", "later"))
+    beside = Waiver(other, ("gate1",), "known", "me", DAY)
+    wrong = results(failing={name: "out"})
+    runs = [
+        (results(), ()),
+        (wrong, (known,)),
+        (wrong, ()),
+        (wrong, (known,)),
+        (results(), ()),
+        (results(failing={name: "out", other: "out"}), (known, beside)),
+        (results(failing={name: "out", other: "out"}), (known,)),
+        (wrong, (known,)),
+        (wrong, (again,)),
+    ]
+    paths = [
+        str(write(tmp_path / f"r{n}", found, waivers=kept, version=f"1.{n}")) for n, (found, kept) in enumerate(runs)
+    ]
+    build(paths, tmp_path / "site")
+    (track,) = tracks(read(asked(paths), tmp_path / "site", 1)[0])
+    assert [change.brief for change in track.changes[::-1]] == [
+        "1 newly waived",
+        "1 no longer waived",
+        "1 newly waived",
+        "1 mended",
+        "2 newly waived",
+        "1 no longer waived",
+        "1 mended",
+        "other waivers",
+    ]
+    text = next((tmp_path / "site" / "tracks").iterdir()).read_text()
+    then = "certified with 1 of 12 cases failing and waived, then not certified"
+    assert f"state another verdict ({then}) and other waivers." in text
+    assert text.count("The same in every case.") == 1
+
+
+def test_another_verdict_of_the_same_cases_is_told(tmp_path: Path) -> None:
+    """An objection of another kind, such as a waiver that is not needed."""
+    paths = [write(tmp_path / "a", results()), write(tmp_path / "b", results(), certified=False, version="1.1")]
+    build([str(path) for path in paths], tmp_path / "site")
+    index = (tmp_path / "site" / "index.html").read_text()
+    assert "another verdict (certified, then not certified)</td>" in index and "the same<" not in index
 
 
 def test_backends_levels_and_selections_are_tracks_of_their_own(tmp_path: Path) -> None:

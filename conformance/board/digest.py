@@ -41,7 +41,9 @@ LETTERS = {
     for s, status in enumerate(STATUSES)
 }
 """One letter for each verdict and status of a case."""
-OUTCOMES = {letter: outcome for outcome, letter in LETTERS.items()}
+OUTCOMES = {letter: outcome for outcome, letter in LETTERS.items()} | {
+    LETTERS[verdict, "fail"].lower(): (verdict, WAIVED) for verdict in VERDICTS
+}
 _LINE = re.compile(
     r'\{"blobs":\[[^\]]*\],"case":"([^"\\]*)",.*'
     r'"row":"([^"\\]*)","sha256":"[0-9a-f]{16}",(?:.*,)?"side":"[a-z_]*","status":"([a-z]+)","verdict":"([a-z]+)"\}'
@@ -150,7 +152,7 @@ def _digest(certificate: Certificate, sha256: str, text: str) -> tuple[Digest, t
         waivers=_excused(certificate, waived),
         failing=tuple(result.case for result in failing if result.case not in waived)[:LISTED],
         cases=hashlib.sha256(ids.encode()).hexdigest(),
-        letters="".join(letters),
+        letters="".join(x.lower() if name in waived else x for name, x in zip(names, letters, strict=True)),
         certificate=sha256,
     )
     return found, tuple(names)
