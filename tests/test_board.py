@@ -25,7 +25,7 @@ from npu_assay.conformance.board.tracks import cell, tracks
 from npu_assay.conformance.cli import main
 from npu_assay.conformance.record.certificate import Selection, Shard
 from npu_assay.conformance.record.names import CERTIFICATE, RESULTS
-from npu_assay.conformance.record.results import Failure, to_line
+from npu_assay.conformance.record.results import Failure, Reason, to_line
 from npu_assay.conformance.record.waivers import Waiver
 from npu_assay.conformance.report.symptoms import ABSENT
 
@@ -83,6 +83,14 @@ def test_an_operator_that_is_never_delegated_is_told_as_such(tmp_path: Path) -> 
     assert [each.what for each in found.findings] == [f"{ABSENT} (no reason given), although the table lists it"]
     found, _ = digest(write(tmp_path / "but-one", [result(gone[0].case), *gone[1:]]))
     assert [each.what for each in found.findings] == ["Rejected for no reason, but the table allows it"]
+    for code, what in (
+        ("operator", f"{ABSENT} (operator), although the table lists it"),
+        ("rank", "Rejected for rank, "),
+    ):
+        given = [replace(one, reasons=(Reason(code, "3", "few"),) if one.status == "fail" else ()) for one in gone]
+        given.append(result(f"{ROWS[0]}/rank/outside/9", verdict="reject"))
+        (finding,) = digest(write(tmp_path / code, given))[0].findings
+        assert finding.what.startswith(what)
 
 
 def test_a_waived_case_is_waived(tmp_path: Path) -> None:
@@ -93,8 +101,9 @@ def test_a_waived_case_is_waived(tmp_path: Path) -> None:
     assert (cell(found, ROWS[0]).waived, cell(found, ROWS[0]).state) == (1, "mixed") and found.findings == ()
 
 
-def test_a_real_run_is_read_as_it_counts_itself(tmp_path: Path) -> None:
-    report = run(tmp_path / "out", "refuses", Selection("neg", shard=Shard(1, 2)))
+@pytest.mark.parametrize("backend", ["refuses", "drifts"])
+def test_a_real_run_is_read_as_it_counts_itself(backend: str, tmp_path: Path) -> None:
+    report = run(tmp_path / "out", backend, Selection("neg", shard=Shard(1, 2)))
     found, ids = digest(tmp_path / "out")
     assert dict(found.counts) == dict(report.certificate.counts) and len(ids) == len(report.results)
     assert {row: cell(found, row).cases for row in found.rows} == {

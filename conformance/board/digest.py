@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from npu_assay.conformance.cases.drafts import OPERATOR
 from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.record.certificate import (
     COUNTS,
@@ -28,7 +29,7 @@ from npu_assay.conformance.record.names import CERTIFICATE, RESULTS
 from npu_assay.conformance.record.read import read_contents, read_folder
 from npu_assay.conformance.record.results import NOT_PASSED, STATUSES, VERDICTS, CaseResult, ResultError, from_line
 from npu_assay.conformance.record.waivers import Waiver, waived_cases
-from npu_assay.conformance.report.symptoms import TAKEN, symptom, undelegated
+from npu_assay.conformance.report.symptoms import ABSENT, TAKEN, Symptom, refined, symptom, undelegated
 
 READ = (CERTIFICATE, RESULTS)
 TALLY = (*COUNTS[1:], UNDECIDED)  # of each operator: pass, unspecified, fail, waived, undecided
@@ -148,7 +149,7 @@ def _digest(certificate: Certificate, sha256: str, text: str) -> tuple[Digest, t
         objections=certificate.objections,
         facts=_facts(certificate),
         rows={row: tuple(counts) for row, counts in rows.items()},
-        findings=_findings([result for result in failing if result.case not in waived], _absent(failing, taken)),
+        findings=_findings([result for result in failing if result.case not in waived], _absent(failing, taken, names)),
         waivers=_excused(certificate, waived),
         failing=tuple(result.case for result in failing if result.case not in waived)[:LISTED],
         cases=hashlib.sha256(ids.encode()).hexdigest(),
@@ -227,21 +228,23 @@ def _taken_apart(line: str) -> tuple[str, str, str, str]:
     return result.case, result.row, result.status, result.verdict
 
 
-def _absent(failing: Sequence[CaseResult], taken: Set[str]) -> Mapping[str, Sequence[str]]:
-    """Operators without any delegated case, each with the reasons that failing cases give."""
-    known: dict[str, set[str]] = {}
-    for result in failing:
-        known.setdefault(result.row, set()).update({result.constraint, result.reason or result.constraint})
-    return undelegated([result for result in failing if result.row not in taken], known.__getitem__)
+def _absent(failing: Sequence[CaseResult], taken: Set[str], names: Sequence[str]) -> Mapping[str, Sequence[str]]:
+    """Operators without any delegated case, each with the reasons that failing cases give. names: every case's id."""
+
+    def constraints(row: str) -> set[str]:
+        inside = [name.split("/")[-3:-2] for name in names if name.startswith(f"{row}/")]
+        return {code for each in inside for code in each if code != OPERATOR}
+
+    return undelegated([result for result in failing if result.row not in taken], constraints)
 
 
 def _findings(failing: Sequence[CaseResult], absent: Mapping[str, Sequence[str]]) -> tuple[Found, ...]:
     """Failing cases by their symptom, most cases first. absent: operators that are not delegated at all."""
-    groups: dict[str, list[CaseResult]] = {}
+    groups: dict[Symptom, list[CaseResult]] = {}
     for result in failing:
-        groups.setdefault(symptom(result, "", absent).what, []).append(result)
-    ranked = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
-    return tuple(_found(what, group) for what, group in ranked[:MOST])
+        groups.setdefault(symptom(result, "", absent), []).append(result)
+    found = [_found(refined(kind, group).what, group) for kind, group in groups.items()]
+    return tuple(sorted(found, key=lambda one: (-one.cases, one.what))[:MOST])
 
 
 def _found(what: str, group: Sequence[CaseResult]) -> Found:
@@ -249,7 +252,8 @@ def _found(what: str, group: Sequence[CaseResult]) -> Found:
     for result in group:
         rows[result.row] = rows.get(result.row, 0) + 1
     most = tuple(sorted(rows.items(), key=lambda item: (-item[1], item[0])))
-    first = next(result for result in group if result.row == most[0][0])
+    shown = [result for result in group if result.row == most[0][0]]
+    first = min(shown, key=lambda result: what.startswith(ABSENT) and result.expect != "accept")
     message = "; ".join(f"[{failure.check}] {failure.message}" for failure in first.failures)
     return Found(what, len(group), most[:MOST], first.case, message[:500])
 

@@ -22,7 +22,7 @@ from npu_assay.conformance.record.names import CERTIFICATE, JOURNAL, PackageErro
 from npu_assay.files import write_whole
 
 CACHE = ".assay-board.json"
-SCHEMA = f"5 of {__version__}"
+SCHEMA = f"6 of {__version__}"
 ALONE = 4  # runs that one process reads before others help
 
 
