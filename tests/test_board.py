@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 
 import pytest
 from board_asked import board, break_results, files
-from board_runs import ROWS, case, hostile, result, results, three, write
+from board_runs import DAY, ROWS, case, hostile, result, results, three, write
 from test_package import run
 
 from npu_assay.conformance.board.building import build
@@ -25,7 +25,7 @@ from npu_assay.conformance.board.tracks import cell, tracks
 from npu_assay.conformance.cli import main
 from npu_assay.conformance.record.certificate import Selection, Shard
 from npu_assay.conformance.record.names import CERTIFICATE, RESULTS
-from npu_assay.conformance.record.results import Failure, to_line
+from npu_assay.conformance.record.results import Failure, Reason, to_line
 from npu_assay.conformance.record.waivers import Waiver
 from npu_assay.conformance.report.symptoms import ABSENT
 
@@ -83,6 +83,14 @@ def test_an_operator_that_is_never_delegated_is_told_as_such(tmp_path: Path) -> 
     assert [each.what for each in found.findings] == [f"{ABSENT} (no reason given), although the table lists it"]
     found, _ = digest(write(tmp_path / "but-one", [result(gone[0].case), *gone[1:]]))
     assert [each.what for each in found.findings] == ["Rejected for no reason, but the table allows it"]
+    for code, what in (
+        ("operator", f"{ABSENT} (operator), although the table lists it"),
+        ("rank", "Rejected for rank, "),
+    ):
+        given = [replace(one, reasons=(Reason(code, "3", "few"),) if one.status == "fail" else ()) for one in gone]
+        given.append(result(f"{ROWS[0]}/rank/outside/9", verdict="reject"))
+        (finding,) = digest(write(tmp_path / code, given))[0].findings
+        assert finding.what.startswith(what)
 
 
 def test_a_waived_case_is_waived(tmp_path: Path) -> None:
@@ -93,8 +101,9 @@ def test_a_waived_case_is_waived(tmp_path: Path) -> None:
     assert (cell(found, ROWS[0]).waived, cell(found, ROWS[0]).state) == (1, "mixed") and found.findings == ()
 
 
-def test_a_real_run_is_read_as_it_counts_itself(tmp_path: Path) -> None:
-    report = run(tmp_path / "out", "refuses", Selection("neg", shard=Shard(1, 2)))
+@pytest.mark.parametrize("backend", ["refuses", "drifts"])
+def test_a_real_run_is_read_as_it_counts_itself(backend: str, tmp_path: Path) -> None:
+    report = run(tmp_path / "out", backend, Selection("neg", shard=Shard(1, 2)))
     found, ids = digest(tmp_path / "out")
     assert dict(found.counts) == dict(report.certificate.counts) and len(ids) == len(report.results)
     assert {row: cell(found, row).cases for row in found.rows} == {
@@ -170,6 +179,14 @@ def test_nothing_readable_is_exit_code_2(tmp_path: Path) -> None:
         "assay: found no run that can be read, expected at least one: nowhere: no such folder or archive\n"
     )
     assert board("--out", tmp_path / "site").exit_code == 2
+
+
+@pytest.mark.parametrize("word", ["0.1=", "=", ""])
+def test_a_run_without_a_path_is_one_error(word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(write(tmp_path / "here", results()))
+    found = board(word, "--out", tmp_path / "site")
+    assert found.exit_code == 2 and not (tmp_path / "site").exists()
+    assert found.output == f"assay: RUN {word!r}: found no path, expected [LABEL=]RUN, a folder or an archive\n"
 
 
 def test_a_folder_of_other_files_is_left_alone(tmp_path: Path) -> None:
@@ -254,6 +271,42 @@ def test_the_index_says_what_changed(site: Path) -> None:
     assert "2 mended, 3 new" in text and "toy@1.11" in text
 
 
+def test_operators_of_a_selection_are_counted(tmp_path: Path) -> None:
+    """Of the table of operators alone they are left out, which says so."""
+    some = [result(case(row, 1)) for row in ("aten.mm.default", "aten.exp.default", ROWS[0])]
+    paths = [write(tmp_path / "a", results()), write(tmp_path / "b", some, backend="b", selection=Selection("m"))]
+    build([str(path) for path in paths], tmp_path / "site")
+    text = Page((tmp_path / "site" / "index.html").read_text()).text
+    assert "2 backends, 2 runs, 5 operators." in text and "latest run of each backend; runs of a selection" in text
+    build([str(paths[0])], tmp_path / "site")
+    text = Page((tmp_path / "site" / "index.html").read_text()).text
+    assert "1 backend, 1 run, 3 operators." in text and "runs of a selection" not in text
+
+
+def test_waivers_are_listed_by_reason_owner_and_day(tmp_path: Path) -> None:
+    """An expired one waives nothing, though another one waives its case."""
+    a, b, c = (case(row, 1) for row in ROWS)
+    late, over = datetime.date(2999, 1, 1), DAY - datetime.timedelta(days=1)
+    waivers = (
+        Waiver(a, ("gate1",), "known", "me", late),
+        Waiver(b, ("gate1", "gate2"), "known", "me", late, max_lsb=2),
+        Waiver(c, ("gate1",), "new", "you", DAY),
+        Waiver(a, ("gate3",), "old", "you", over),
+    )
+    wrong = [
+        replace(one, metrics=one.metrics | {"max_lsb": 2}) for one in results(failing=dict.fromkeys((a, b, c), "out"))
+    ]
+    build([str(write(tmp_path / "r", wrong, waivers=waivers))], tmp_path / "site")
+    (page,) = (tmp_path / "site" / "runs").iterdir()
+    text = " ".join(Page(re.sub("</t[dh]>", " | ", page.read_text())).text.split())
+    assert "Every failing case is waived." in text and "No case fails" not in text
+    assert (
+        "known | me | 2999-01-01 | gate1, gate2, up to 2 LSB | 2 | new | you | 2026-03-01 | gate1 | 1 | "
+        "old | you | 2026-02-28 | gate3 | 0 of 1 |"
+    ) in text
+    assert "Every failing case of the latest runs is waived." in (tmp_path / "site" / "index.html").read_text()
+
+
 def test_a_page_is_small_whatever_runs_hold(tmp_path: Path) -> None:
     names = [case(row, number) for row in ROWS for number in range(3000)]
     write(tmp_path / "a", results(3000))
@@ -273,9 +326,9 @@ def test_tox_builds_the_site_of_every_backend(tmp_path: Path) -> None:
     certified = [one[2] for one in words if one[:2] == ["assay", "certify"]]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert sorted(certified) == sorted(project["entry-points"]["npu_assay.backends"])
-    for one in words[:-1]:
+    for seed, one in enumerate(words[:-1]):
         context = main.commands["certify"].make_context("certify", one[2:])
-        run(context.params["out"], "backend", Selection("baseline"))
+        run(context.params["out"], "backend", Selection("baseline", seed=seed))
     *_, last = words
     assert board(*[word for word in last[2:] if word != "{posargs}"]).exit_code == 0
     assert len(list((tmp_path / "site" / "runs").iterdir())) == 5

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from npu_assay.conformance.cases.drafts import OPERATOR
 from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.record.certificate import (
     COUNTS,
@@ -27,8 +28,8 @@ from npu_assay.conformance.record.certificate import (
 from npu_assay.conformance.record.names import CERTIFICATE, RESULTS
 from npu_assay.conformance.record.read import read_contents, read_folder
 from npu_assay.conformance.record.results import NOT_PASSED, STATUSES, VERDICTS, CaseResult, ResultError, from_line
-from npu_assay.conformance.record.waivers import waived_cases
-from npu_assay.conformance.report.symptoms import TAKEN, symptom, undelegated
+from npu_assay.conformance.record.waivers import Waiver, waived_cases
+from npu_assay.conformance.report.symptoms import ABSENT, TAKEN, Symptom, refined, symptom, undelegated
 
 READ = (CERTIFICATE, RESULTS)
 TALLY = (*COUNTS[1:], UNDECIDED)  # of each operator: pass, unspecified, fail, waived, undecided
@@ -41,7 +42,9 @@ LETTERS = {
     for s, status in enumerate(STATUSES)
 }
 """One letter for each verdict and status of a case."""
-OUTCOMES = {letter: outcome for outcome, letter in LETTERS.items()}
+OUTCOMES = {letter: outcome for outcome, letter in LETTERS.items()} | {
+    LETTERS[verdict, "fail"].lower(): (verdict, WAIVED) for verdict in VERDICTS
+}
 _LINE = re.compile(
     r'\{"blobs":\[[^\]]*\],"case":"([^"\\]*)",.*'
     r'"row":"([^"\\]*)","sha256":"[0-9a-f]{16}",(?:.*,)?"side":"[a-z_]*","status":"([a-z]+)","verdict":"([a-z]+)"\}'
@@ -60,10 +63,23 @@ class Found:
 
 
 @dataclass(frozen=True)
+class Excused:
+    """Waivers of one reason, owner and last day: the checks they name, their number, and how many cases they waive."""
+
+    reason: str
+    owner: str
+    until: str
+    checks: str
+    given: int
+    cases: int
+
+
+@dataclass(frozen=True)
 class Digest:
     """One run. rows: counts by operator, in the order of TALLY. letters: of the cases in the order of their ids.
 
     cases: the digest of these ids, which many runs share. failing: the first failing ids. facts: versions and digests.
+    certificate: the digest of its bytes.
     """
 
     backend: str
@@ -79,9 +95,11 @@ class Digest:
     facts: tuple[tuple[str, str], ...]
     rows: Mapping[str, tuple[int, ...]]
     findings: tuple[Found, ...]
+    waivers: tuple[Excused, ...]
     failing: tuple[str, ...]
     cases: str
     letters: str
+    certificate: str
 
     @property
     def tone(self) -> str:
@@ -101,14 +119,14 @@ def digest(path: Path) -> tuple[Digest, tuple[str, ...]]:
         text = contents.text(RESULTS)
         if hashlib.sha256(contents.files[RESULTS]).hexdigest() != certificate.results_sha256:
             raise UsageError(f"{RESULTS} is not the file that {CERTIFICATE} was made of; see 'assay verify'")
-        found, ids = _digest(certificate, text)
+        found, ids = _digest(certificate, hashlib.sha256(contents.files[CERTIFICATE]).hexdigest(), text)
         _check(certificate, contents.text(CERTIFICATE), found)
         return found, ids
     except (CertificateError, ResultError) as error:
         raise UsageError(str(error)) from error
 
 
-def _digest(certificate: Certificate, text: str) -> tuple[Digest, tuple[str, ...]]:
+def _digest(certificate: Certificate, sha256: str, text: str) -> tuple[Digest, tuple[str, ...]]:
     names, rows, letters, failing, taken = _read(text)
     day = datetime.date.fromisoformat(certificate.made)
     waived = waived_cases(certificate.waivers, failing, day)
@@ -131,12 +149,27 @@ def _digest(certificate: Certificate, text: str) -> tuple[Digest, tuple[str, ...
         objections=certificate.objections,
         facts=_facts(certificate),
         rows={row: tuple(counts) for row, counts in rows.items()},
-        findings=_findings([result for result in failing if result.case not in waived], _absent(failing, taken)),
+        findings=_findings([result for result in failing if result.case not in waived], _absent(failing, taken, names)),
+        waivers=_excused(certificate, waived),
         failing=tuple(result.case for result in failing if result.case not in waived)[:LISTED],
         cases=hashlib.sha256(ids.encode()).hexdigest(),
-        letters="".join(letters),
+        letters="".join(x.lower() if name in waived else x for name, x in zip(names, letters, strict=True)),
+        certificate=sha256,
     )
     return found, tuple(names)
+
+
+def _excused(certificate: Certificate, waived: Set[str]) -> tuple[Excused, ...]:
+    groups: dict[tuple[str, str, str], list[Waiver]] = {}
+    for one in certificate.waivers:
+        groups.setdefault((one.reason, one.owner, one.expires.isoformat()), []).append(one)
+    found = []
+    for (reason, owner, until), group in groups.items():
+        checks = [[*one.checks, *([] if one.max_lsb is None else [f"up to {one.max_lsb} LSB"])] for one in group]
+        named = ", ".join(dict.fromkeys(check for each in checks for check in each))
+        cases = 0 if until < certificate.made else sum(one.case in waived for one in group)
+        found.append(Excused(reason, owner, until, named, len(group), cases))
+    return tuple(found)
 
 
 def _check(certificate: Certificate, text: str, found: Digest) -> None:
@@ -195,21 +228,23 @@ def _taken_apart(line: str) -> tuple[str, str, str, str]:
     return result.case, result.row, result.status, result.verdict
 
 
-def _absent(failing: Sequence[CaseResult], taken: Set[str]) -> Mapping[str, Sequence[str]]:
-    """Operators without any delegated case, each with the reasons that failing cases give."""
-    known: dict[str, set[str]] = {}
-    for result in failing:
-        known.setdefault(result.row, set()).update({result.constraint, result.reason or result.constraint})
-    return undelegated([result for result in failing if result.row not in taken], known.__getitem__)
+def _absent(failing: Sequence[CaseResult], taken: Set[str], names: Sequence[str]) -> Mapping[str, Sequence[str]]:
+    """Operators without any delegated case, each with the reasons that failing cases give. names: every case's id."""
+
+    def constraints(row: str) -> set[str]:
+        inside = [name.split("/")[-3:-2] for name in names if name.startswith(f"{row}/")]
+        return {code for each in inside for code in each if code != OPERATOR}
+
+    return undelegated([result for result in failing if result.row not in taken], constraints)
 
 
 def _findings(failing: Sequence[CaseResult], absent: Mapping[str, Sequence[str]]) -> tuple[Found, ...]:
     """Failing cases by their symptom, most cases first. absent: operators that are not delegated at all."""
-    groups: dict[str, list[CaseResult]] = {}
+    groups: dict[Symptom, list[CaseResult]] = {}
     for result in failing:
-        groups.setdefault(symptom(result, "", absent).what, []).append(result)
-    ranked = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
-    return tuple(_found(what, group) for what, group in ranked[:MOST])
+        groups.setdefault(symptom(result, "", absent), []).append(result)
+    found = [_found(refined(kind, group).what, group) for kind, group in groups.items()]
+    return tuple(sorted(found, key=lambda one: (-one.cases, one.what))[:MOST])
 
 
 def _found(what: str, group: Sequence[CaseResult]) -> Found:
@@ -217,7 +252,8 @@ def _found(what: str, group: Sequence[CaseResult]) -> Found:
     for result in group:
         rows[result.row] = rows.get(result.row, 0) + 1
     most = tuple(sorted(rows.items(), key=lambda item: (-item[1], item[0])))
-    first = next(result for result in group if result.row == most[0][0])
+    shown = [result for result in group if result.row == most[0][0]]
+    first = min(shown, key=lambda result: what.startswith(ABSENT) and result.expect != "accept")
     message = "; ".join(f"[{failure.check}] {failure.message}" for failure in first.failures)
     return Found(what, len(group), most[:MOST], first.case, message[:500])
 
@@ -242,6 +278,7 @@ def of_data(data: Mapping[str, Any]) -> Digest:
                 Found(**{**found, "rows": tuple((row, int(count)) for row, count in found["rows"])})
                 for found in data["findings"]
             ),
+            "waivers": tuple(Excused(**each) for each in data["waivers"]),
             "failing": tuple(data["failing"]),
         }
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,7 @@ from npu_assay.conformance.record.names import CERTIFICATE, JOURNAL, PackageErro
 from npu_assay.files import write_whole
 
 CACHE = ".assay-board.json"
-SCHEMA = f"2 of {__version__}"
+SCHEMA = f"6 of {__version__}"
 ALONE = 4  # runs that one process reads before others help
 
 
@@ -47,23 +47,30 @@ class Read:
 class Runs:
     """The runs that were read. broken: name and reason of each that cannot be read. cases: ids by their digest.
 
-    fresh: how many runs the cache did not have.
+    fresh: how many runs the cache did not have. again: names of those that were given twice, and under which name
+    they count: runs of one release with the same certificate.
     """
 
     runs: tuple[Read, ...]
     broken: tuple[tuple[str, str], ...]
+    again: tuple[tuple[str, str], ...]
     cases: Mapping[str, tuple[str, ...]]
     fresh: int
 
 
 def asked(words: Sequence[str]) -> tuple[Asked, ...]:
-    """The runs that words of a command line mean: [LABEL=]RUN, or a folder that holds runs, each once."""
+    """The runs that words of a command line mean: [LABEL=]RUN, or a folder that holds runs, each once.
+
+    Raises UsageError for a word without a path.
+    """
     found: dict[Path, Asked] = {}
     for word in words:
         label, equals, rest = word.partition("=")
         named = bool(equals) and not Path(word).exists()
-        path = Path(rest if named else word)
-        for one in _inside(path):
+        text = rest if named else word
+        if not text:
+            raise UsageError(f"RUN {word!r}: found no path, expected [LABEL=]RUN, a folder or an archive")
+        for one in _inside(Path(text)):
             found.setdefault(one.resolve(), Asked(label if named else "", one))
     return tuple(found.values())
 
@@ -95,7 +102,7 @@ def read(runs: Sequence[Asked], folder: Path, workers: int) -> tuple[Runs, dict[
         entries[str(one.path)] = entry
         if ids is not None:
             cases[entry["digest"]["cases"]] = ids
-    return _runs(runs, entries, cases, sum("digest" in entries[str(one.path)] for one in todo))
+    return _runs(runs, entries, cases, {one.path for one in todo})
 
 
 def _each(act: Callable[[Path], Any], paths: Sequence[Path], workers: int) -> list[Any]:
@@ -189,22 +196,31 @@ def write_cache(folder: Path, cache: Mapping[str, Any], pages: Iterable[str]) ->
 
 
 def _runs(
-    runs: Sequence[Asked], entries: Mapping[str, Mapping[str, Any]], cases: Mapping[str, tuple[str, ...]], fresh: int
+    runs: Sequence[Asked],
+    entries: Mapping[str, Mapping[str, Any]],
+    cases: Mapping[str, tuple[str, ...]],
+    fresh: Collection[Path],
 ) -> tuple[Runs, dict[str, Any]]:
-    names = dict(zip((one.path for one in runs), _names([one.path for one in runs]), strict=True))
-    read, broken = list[Read](), list[tuple[str, str]]()
-    for one in runs:
-        entry, name = entries[str(one.path)], names[one.path]
+    known, broken, again, anew = dict[tuple[str, str], Read](), list[tuple[str, str]](), list[tuple[str, str]](), 0
+    for name, one in sorted(zip(_names([one.path for one in runs]), runs, strict=True), key=lambda pair: pair[0]):
+        entry = entries[str(one.path)]
         if "digest" not in entry:
             broken.append((name, str(entry["broken"])))
             continue
         found = of_data(entry["digest"])
-        read.append(Read(name, one.label or found.version, found))
+        release = one.label or found.version
+        first = known.setdefault((release, found.certificate), Read(name, release, found))
+        if first.name != name:
+            again.append((name, first.name))
+        else:
+            anew += one.path in fresh
+    read = tuple(known.values())
     used = {one.digest.cases for one in read}
     kept = {key: list(ids) for key, ids in cases.items() if key in used}
     good = {path: entry for path, entry in entries.items() if "digest" in entry}
     cache = {"schema": SCHEMA, "runs": good, "cases": kept}
-    return Runs(tuple(read), tuple(sorted(broken)), {key: tuple(ids) for key, ids in kept.items()}, fresh), cache
+    ids = {key: tuple(each) for key, each in kept.items()}
+    return Runs(read, tuple(broken), tuple(again), ids, anew), cache
 
 
 def _names(paths: Sequence[Path]) -> list[str]:

@@ -34,7 +34,7 @@ def pages(found: Runs) -> Iterator[tuple[str, str]]:
     known = tracks(found)
     yield (
         INDEX,
-        _render("index.html", found=found, tracks=known, whole=whole(known), rows=every_row(whole(known)), root=""),
+        _render("index.html", found=found, tracks=known, whole=whole(known), root=""),
     )
     for track in known:
         yield f"tracks/{track.slug}.html", _render("track.html", track=track, most=COLUMNS, root="../")
@@ -95,6 +95,7 @@ def _templates() -> Environment:
         "colors": COLORS,
         "tally": TALLY,
         "cell": cell,
+        "every_row": every_row,
         "counted": counted,
         "totals": totals,
         "page_of": page_of,

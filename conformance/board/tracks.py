@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from npu_assay.conformance.board.digest import OUTCOMES, TALLY, Digest
+from npu_assay.conformance.board.digest import OUTCOMES, TALLY, WAIVED, Digest
 from npu_assay.conformance.board.reading import Read, Runs
 from npu_assay.conformance.record.levels import named
 
-BAD = ("fail", "undecided")
+BAD, GOOD = ("fail", "undecided"), ("pass", "unspecified")
 LISTED = 50  # cases of each kind of change
 
 
@@ -54,12 +54,16 @@ class Change:
     kinds: tuple[tuple[str, tuple[str, ...]], ...]
 
     @property
-    def counts(self) -> Mapping[str, int]:
-        return {kind: len(cases) for kind, cases in self.kinds}
+    def besides(self) -> tuple[str, ...]:
+        """What else the two certificates state otherwise."""
+        a, b = self.before.digest, self.after.digest
+        verdict = (f"another verdict ({a.verdict}, then {b.verdict})",) if a.verdict != b.verdict else ()
+        return (*verdict, *(("other waivers",) if a.waivers != b.waivers else ()))
 
     @property
-    def same(self) -> bool:
-        return not self.kinds
+    def brief(self) -> str:
+        kinds = [f"{len(cases)} {kind}" for kind, cases in self.kinds]
+        return ", ".join(kinds or self.besides) or "the same"
 
     @property
     def shown(self) -> tuple[tuple[str, int, tuple[str, ...]], ...]:
@@ -68,6 +72,7 @@ class Change:
 
 
 FAILS, MENDED, TAGS, NEW, GONE = "newly failing", "mended", "other tags", "new", "no longer there"
+EXCUSED, BLAMED = "newly waived", "no longer waived"
 
 
 @dataclass(frozen=True)
@@ -115,7 +120,7 @@ def change(before: Read, after: Read, cases: Mapping[str, tuple[str, ...]]) -> C
         one = dict(zip(cases[a.cases], a.letters, strict=True))
         other = dict(zip(cases[b.cases], b.letters, strict=True))
         triples = [(case, one.get(case, ""), other.get(case, "")) for case in sorted({*one, *other})]
-    found: dict[str, list[str]] = {kind: [] for kind in (FAILS, MENDED, TAGS, NEW, GONE)}
+    found: dict[str, list[str]] = {kind: [] for kind in (FAILS, BLAMED, EXCUSED, MENDED, TAGS, NEW, GONE)}
     for case, x, y in triples:
         for kind in _kinds(x, y):
             found[kind].append(case)
@@ -126,8 +131,14 @@ def _kinds(x: str, y: str) -> list[str]:
     """The changes of a case between two letters; a letter is "" if the run does not have the case."""
     if x == y:
         return []
-    bad = [OUTCOMES[letter][1] in BAD if letter else False for letter in (x, y)]
-    kinds = [FAILS] if bad[1] and not bad[0] else [MENDED] if bad[0] and not bad[1] and y else []
+    before, after = (OUTCOMES[letter][1] if letter else "" for letter in (x, y))
+    kinds = list[str]()
+    if after in BAD and before not in BAD:
+        kinds = [BLAMED if before == WAIVED else FAILS]
+    elif after == WAIVED != before:
+        kinds = [EXCUSED]
+    elif after in GOOD and before in (*BAD, WAIVED):
+        kinds = [MENDED]
     if not x or not y:
         return [*kinds, GONE if x else NEW]
     return kinds + [TAGS] * (OUTCOMES[x][0] != OUTCOMES[y][0])
@@ -152,10 +163,21 @@ def _in_order(runs: Sequence[Read]) -> tuple[Read, ...]:
     return tuple(sorted(runs, key=lambda one: (natural(one.release), one.digest.made, natural(one.name), one.name)))
 
 
+BEFORE = {"dev": -6, "alpha": -5, "a": -5, "beta": -4, "b": -4, "pre": -3, "rc": -2}
+"""The names of pre-releases, which stand after a digit, by their place in the order."""
+_BEFORE = re.compile(rf"[-._+]?({'|'.join(BEFORE)})(?![a-z])[-._]*", re.IGNORECASE)
+
+
 def natural(text: str) -> tuple[tuple[int, str], ...]:
-    """A sort key by which 1.10 comes after 1.9."""
-    parts = re.findall(r"\d{1,18}|\D+|\d+", text)
-    return tuple((int(part), "") if part.isdecimal() and len(part) <= 18 else (-1, part) for part in parts)
+    """A sort key by which 1.10 comes after 1.9, and 1.0-rc before 1.0."""
+    first, *parts = re.findall(r"\d{1,18}|\D+", text) or [""]
+    return (_part(first), *(_part(part, _BEFORE.match(part)) for part in parts), (-1, ""))
+
+
+def _part(part: str, before: re.Match[str] | None = None) -> tuple[int, str]:
+    if before is not None:
+        return BEFORE[before[1].lower()], part[before.end() :]
+    return (int(part), "") if part.isdecimal() else (-1, part)
 
 
 def slug(text: str) -> str:

@@ -31,6 +31,8 @@ def board(runs: tuple[str, ...], out: Path, workers: int | None) -> None:
         built = build(runs, out, cores() if workers is None else workers)
     for name, reason in built.runs.broken:
         click.echo(f"not read: {plain(name)}: {plain(reason)}", err=True)
+    for name, first in built.runs.again:
+        click.echo(f"counted once: {plain(name)} is the same run as {plain(first)}", err=True)
     read, written = counted(len(built.runs.runs), "run"), counted(built.files, "file")
     click.echo(f"{read}, {built.runs.fresh} of them read anew; {written}, {built.changed} of them changed")
     click.echo(plain(f"site: {out / 'index.html'}"))
