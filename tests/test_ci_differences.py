@@ -37,9 +37,18 @@ def test_markdown_says_what_the_text_says(found: Difference) -> None:
     text = markdown(found)
     assert text.startswith(f"### Different: {len(found.a.results)} of {len(found.a.results)} cases\n")
     assert "\n- tags: `accept` to `reject (mood), which fails`: " in text
-    assert re.search(r"\n\| no longer accepted \| [1-9]\d* \| went to the device \|\n", text)
+    assert re.search(r"\n\| no longer accepted \| [1-9]\d* \| now: in part or not at all \|\n", text)
     assert "| `counts` | `" in text
     assert markdown(compare(found.a, found.a)).startswith("### The same\n")
+
+
+def test_both_forms_say_of_which_run_the_words_are(found: Difference) -> None:
+    """ "newly accepted | 1 | went to the device in part or not at all" was read as what is so now."""
+    turned = compare(found.b, found.a)
+    assert "| what happened | cases | before or now |" in markdown(turned)
+    assert '<th scope="col" class="word">before or now</th>' in html(turned)
+    assert re.search(r"\| newly accepted \| \d+ \| before: in part or not at all \|", markdown(turned))
+    assert re.search(r'newly accepted</th><td>\d+</td><td class="word">before: in part or not at all<', html(turned))
 
 
 def test_markdown_of_texts_that_are_not_trusted(spoiled: Difference) -> None:

@@ -21,12 +21,12 @@ from npu_assay.conformance.record.results import NOT_PASSED, CaseResult, status_
 from npu_assay.conformance.verify.result import OF_TAGS
 
 OUTCOMES: Mapping[str, str] = {
-    "newly failing": "passed before",
-    "newly passing": "failed before",
-    "newly accepted": "went to the device in part or not at all",
-    "no longer accepted": "went to the device",
-    "new": "there was no such case",
-    "gone": "there is no such case now",
+    "newly failing": "before: passed",
+    "newly passing": "before: failed",
+    "newly accepted": "before: in part or not at all",
+    "no longer accepted": "now: in part or not at all",
+    "new": "before: no such case",
+    "gone": "now: no such case",
     "changed otherwise": "with another promise, reason, failure, number or blob",
 }
 """What can have happened to a case, in the order of how much it matters; some of these can happen to one case."""

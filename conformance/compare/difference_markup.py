@@ -83,7 +83,7 @@ def _happened(found: Difference) -> Iterator[str]:
     """What happened to how many cases, in our own words and numbers alone."""
     rows = happened(found)
     if rows:
-        yield from ("| what happened | cases | |", "|---|---:|---|")
+        yield from ("| what happened | cases | before or now |", "|---|---:|---|")
         yield from (f"| {outcome} | {cases} | {means} |" for outcome, cases, means in rows)
         yield ""
 
