@@ -114,16 +114,18 @@ def cases_of(kinds: Sequence[tuple[str, Sequence[Group]]]) -> int:
 
 
 def _telling(found: Difference) -> Iterator[Change]:
-    """The changes but those that follow from another tag or from a selection."""
+    """The changes but those that follow from another tag or from a selection, and metrics that a failure gave."""
     tags = {change.case for change in found.changes if change.kind == "tags"}
+    judged = tags | {change.case for change in found.changes if change.kind == "failures"}
     differing = found.differing
     for change in found.changes:
-        if change.case in differing and not (change.case in tags and _follows(found, change)):
+        others = judged if change.kind == "numbers" else tags
+        if change.case in differing and not (change.case in others and _follows(found, change)):
             yield change
 
 
 def _follows(found: Difference, change: Change) -> bool:
-    """Whether a change says nothing more of a case whose tag changed, too."""
+    """Whether a change says nothing more of a case whose tag changed, too; of numbers, if one side lacks the metric."""
     if change.kind == "numbers":
         return "none" in (change.before, change.after)
     if change.kind == "failures":
