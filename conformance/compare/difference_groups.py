@@ -10,14 +10,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from npu_assay.conformance.compare.difference import (
+    WAIVER,
     Change,
     Difference,
     Run,
     by_row_and_kind,
     failures_text,
     seen_at,
+    waivers_text,
 )
 from npu_assay.conformance.record.results import NOT_PASSED, CaseResult, status_of
+from npu_assay.conformance.record.waivers import Waiver
 from npu_assay.conformance.verify.result import OF_TAGS
 
 OUTCOMES: Mapping[str, str] = {
@@ -75,6 +78,21 @@ def happened(found: Difference) -> list[tuple[str, int, str]]:
     rows = [(outcome, cases, OUTCOMES[outcome]) for outcome, cases in outcomes(found).items()]
     skipped = found.unselected.items()
     return rows + [(f"not run in {name}, a selection", len(cases), "not compared") for name, cases in skipped]
+
+
+def stated(found: Difference) -> list[tuple[str, str, str]]:
+    """What the certificates state otherwise; waivers of the same reason, owner and last day in one row."""
+    a, b = ({f"{WAIVER}{waiver.case}": waiver for waiver in run.certificate.waivers} for run in (found.a, found.b))
+    groups: dict[object, list[tuple[str, str, str]]] = {}
+    for row in found.stated:
+        grounds = [side[row[0]].ground if row[0] in side else None for side in (a, b)]
+        groups.setdefault(tuple(grounds) if any(grounds) else row, []).append(row)
+    return [rows[0] if len(rows) == 1 else _waivers(a, b, [row[0] for row in rows]) for rows in groups.values()]
+
+
+def _waivers(a: Mapping[str, Waiver], b: Mapping[str, Waiver], names: Sequence[str]) -> tuple[str, str, str]:
+    before, after = (waivers_text([side[name] for name in names if name in side]) for side in (a, b))
+    return f"{len(names)} waivers", before, after
 
 
 def sources(found: Difference) -> list[tuple[str, list[str]]]:

@@ -34,6 +34,11 @@ class Waiver:
     expires: datetime.date
     max_lsb: int | None = None
 
+    @property
+    def ground(self) -> tuple[datetime.date, str, str]:
+        """Its last day, who answers for it, and why: what waivers have in common that are told together."""
+        return self.expires, self.owner, self.reason
+
     def not_covered(self, result: CaseResult) -> str:
         """What fails in the case and is not waived; "" if all is waived."""
         failed = dict.fromkeys(failure.check for failure in result.failures)
