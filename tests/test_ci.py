@@ -26,6 +26,7 @@ from npu_assay.conformance.cli import main
 from npu_assay.conformance.record.certificate import Selection
 from npu_assay.conformance.record.names import TABLE
 from npu_assay.conformance.record.results import Failure
+from npu_assay.conformance.record.waivers import Waiver
 from npu_assay.conformance.report.console import summary as shown_on_console
 from npu_assay.conformance.report.data import Report, make_report
 from npu_assay.conformance.report.junit import junit
@@ -189,8 +190,43 @@ def test_an_annotation_finds_its_row_however_the_table_writes_it(
 def test_annotations_are_no_more_than_a_step_shows(failing: Report, tmp_path: Path) -> None:
     many = replace(failing, findings=failing.findings[:1] * 50)
     lines = list(annotated(many, tmp_path / "t.toml"))
-    assert len(lines) == MOST + 1 == 10 and lines[-1].endswith("::and 41 more findings, see the report")
+    assert len(lines) == MOST + 1 == 10 and lines[-1].endswith("::and 41 more, see the report")
     assert len(list(annotated(replace(failing, findings=failing.findings[:1]), tmp_path / "t.toml"))) == 1
+
+
+def waived(case: str, expires: str, reason: str = "known", owner: str = "jane") -> str:
+    checks = 'checks = ["tag", "reason"]'
+    return f'[[waiver]]\n{checks}\nreason = "{reason}"\n case="{case}"\nowner = "{owner}"\nexpires = {expires}\n'
+
+
+def test_waivers_that_are_wrong_have_annotations_at_their_lines_beside_failing_cases(tmp_path: Path) -> None:
+    path = tmp_path / "ci" / "waivers.toml"
+    path.parent.mkdir()
+    path.write_text(waived(NEG, "2020-01-31") + waived("aten.nothing", "2999-12-31"))
+    job = {"GITHUB_ACTIONS": "true", "GITHUB_WORKSPACE": str(tmp_path)}
+    arguments = ("certify", "fake_backend:refuses", "-k", NEG, "-n", "1", "--out", tmp_path / "out")
+    output = command(*arguments, "--waivers", path, environment=job).output
+    errors = [line for line in output.splitlines() if line.startswith("::error ")]
+    assert len(errors) == 3 and errors[0].startswith("::error file=out/")
+    for error, line, text in zip(
+        errors[1:], (4, 10), (f"{NEG} expired on", "aten.nothing matches no case"), strict=True
+    ):
+        assert error.startswith(f"::error file=ci/waivers.toml,line={line},title=")
+        assert f"::the waiver of jane for {text}" in error
+
+
+def test_objections_count_among_the_ten(failing: Report, tmp_path: Path) -> None:
+    waivers = tuple(Waiver(f"case/{n}", ("tag",), "r", "o", TODAY) for n in range(12))
+    objections = ("2 of 4 cases fail", *(f"{waiver.name} expired on {TODAY} ##[x]" for waiver in waivers))
+    certificate = replace(failing.certificate, waivers=waivers, objections=objections)
+    lines = list(annotated(replace(failing, certificate=certificate), tmp_path / "t.toml"))
+    rest = len(failing.findings) + 12 - MOST
+    assert len(lines) == MOST + 1 and lines[-1].endswith(f"::and {rest} more, see the report")
+    assert lines[1].startswith("::error title=") and "::the waiver of o for case/0 expired on " in lines[1]
+    assert not [line for line in lines if commands(line) != [line] or "cases fail" in line]
+    alone = list(annotated(replace(failing, certificate=certificate, findings=()), tmp_path / "t.toml"))
+    assert len(alone) == MOST + 1 and alone[0].startswith(f"::error file={value(str(tmp_path))}")
+    assert alone[0].endswith("::2 of 4 cases fail") and alone[-1].endswith("::and 4 more, see the report")
 
 
 def test_a_right_run_has_no_annotation(tmp_path: Path) -> None:

@@ -11,17 +11,19 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
+from itertools import zip_longest
 from pathlib import Path
 
 from npu_assay.conformance.common.escaped import counted, plain
 from npu_assay.conformance.common.markup import code
 from npu_assay.conformance.record.folder import writing
+from npu_assay.conformance.record.waivers import Waiver
 from npu_assay.conformance.report.data import Report
 from npu_assay.conformance.report.findings import Finding
 from npu_assay.conformance.report.words import cases_text, listed
 
 RUNNING, SUMMARY, WORKSPACE = "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE"
-MOST = 9  # findings annotated: with the one that counts the rest, GitHub's ten
+MOST = 9  # annotations of a kind: with the one that counts the rest, GitHub's ten
 SHOWN = 20  # findings in a summary
 
 
@@ -35,39 +37,63 @@ def value(text: str) -> str:
     return message(text).replace(":", "%3A").replace(",", "%2C")
 
 
-def tell(report: Report, folder: Path, table: Path, environment: Mapping[str, str]) -> tuple[str, ...]:
+def tell(
+    report: Report, folder: Path, table: Path, environment: Mapping[str, str], waivers: Path | None = None
+) -> tuple[str, ...]:
     """Append the summary that the job asks for; returns the lines with annotations, which go to stdout.
 
-    table: the file that promises. Nothing is done outside of GitHub Actions. Raises PackageError when the summary
-    cannot be written.
+    table: the file that promises; waivers: that of the known failures, if one was given. Nothing is done outside of
+    GitHub Actions. Raises PackageError when the summary cannot be written.
     """
     if environment.get(RUNNING) != "true":
         return ()
     if path := environment.get(SUMMARY):
         with writing(Path(path)), Path(path).open("a", encoding="utf-8") as file:
             file.write(summary(report, folder))
-    return tuple(annotated(report, table, environment.get(WORKSPACE, "")))
+    return tuple(annotated(report, table, environment.get(WORKSPACE, ""), waivers))
 
 
-def annotated(report: Report, table: Path, workspace: str = "") -> Iterator[str]:
-    """One error for each finding, at the line of the table that promises the operator; the rest is counted."""
-    if not report.findings:
-        yield from (_error(report, text, _file(table, workspace)) for text in _objections(report))
-        return
+def annotated(report: Report, table: Path, workspace: str = "", waivers: Path | None = None) -> Iterator[str]:
+    """One error for each finding, at the line of the table that promises the operator, and for each objection.
+
+    Objections to waivers stand at the case's line of `waivers`. Both kinds take turns; the rest is counted.
+    """
     file = _file(table, workspace)
-    for finding in report.findings[:MOST]:
-        yield _error(report, _text(report, finding), file, _line(table, finding.where[0][0]))
-    if (rest := len(report.findings) - MOST) > 0:
-        yield _error(report, f"and {counted(rest, 'more finding')}, see the report", file)
+    turns = zip_longest(report.findings, _objections(report))
+    errors = [each for both in turns for each in both if each is not None]
+    for each in errors[:MOST]:
+        if isinstance(each, Finding):
+            yield _error(report, _text(report, each), file, _line(table, _key(each.where[0][0])))
+        elif (waiver := _waiver(report, each)) is None:
+            yield _error(report, plain(each), file)
+        else:
+            yield _error(report, plain(each), *_place(waiver, waivers, workspace))
+    if (rest := len(errors) - MOST) > 0:
+        yield _error(report, f"and {rest} more, see the report", file)
 
 
-def _objections(report: Report) -> tuple[str, ...]:
-    """What speaks against a run in which no case fails."""
-    return () if report.certificate.passed else report.certificate.objections
+def _objections(report: Report) -> Iterator[str]:
+    """What speaks against a run besides its findings."""
+    certificate = report.certificate
+    for text in certificate.objections:
+        if text != certificate.selection.objection and (not report.findings or _waiver(report, text)):
+            yield text
+
+
+def _waiver(report: Report, objection: str) -> Waiver | None:
+    """The waiver that an objection is about."""
+    return next((each for each in report.certificate.waivers if objection.startswith(f"{each.name} ")), None)
+
+
+def _place(waiver: Waiver, path: Path | None, workspace: str) -> tuple[str, int]:
+    """The file of a waiver and its case's line there; no file where none was given, as to `assay merge`."""
+    if path is None:
+        return "", 0
+    return _file(path, workspace), _line(path, rf"""case\s*=\s*(["']){re.escape(waiver.case)}\1""")
 
 
 def _error(report: Report, text: str, file: str, line: int = 0) -> str:
-    place = f"file={value(file)}," + (f"line={line}," if line else "")
+    place = f"file={value(file)}," * bool(file) + f"line={line}," * bool(line)
     return f"::error {place}title={value(plain(report.title))}::{message(text)}"
 
 
@@ -84,20 +110,25 @@ def _text(report: Report, finding: Finding) -> str:
     )
 
 
-def _file(table: Path, workspace: str) -> str:
-    """The table's path from the top of the checkout, as annotations name files."""
-    inside = os.path.relpath(table, workspace) if workspace else str(table)
-    return str(table) if inside.startswith("..") else inside
+def _file(path: Path, workspace: str) -> str:
+    """A file's path from the top of the checkout, as annotations name files."""
+    inside = os.path.relpath(path, workspace) if workspace else str(path)
+    return str(path) if inside.startswith("..") else inside
 
 
-def _line(table: Path, row: str) -> int:
-    """The line of a row in the table's file, from 1; 0 where it has none."""
+def _key(row: str) -> str:
+    """What begins a row in the file of a table."""
+    return rf"""(\[\s*operators\s*\.\s*)?(["']){re.escape(row)}\2\s*[=\]]"""
+
+
+def _line(path: Path, pattern: str) -> int:
+    """The first line of a file that begins as a pattern says, from 1; 0 where none does."""
     try:
-        lines = table.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
         return 0
-    key = re.compile(rf"""\s*(\[\s*operators\s*\.\s*)?(["']){re.escape(row)}\2\s*[=\]]""")
-    return next((number for number, line in enumerate(lines, 1) if key.match(line)), 0)
+    found = re.compile(rf"\s*{pattern}")
+    return next((number for number, line in enumerate(lines, 1) if found.match(line)), 0)
 
 
 def summary(report: Report, folder: Path) -> str:

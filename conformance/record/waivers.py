@@ -35,6 +35,11 @@ class Waiver:
     max_lsb: int | None = None
 
     @property
+    def name(self) -> str:
+        """How what is wrong with it begins."""
+        return f"the waiver of {self.owner} for {self.case}"
+
+    @property
     def ground(self) -> tuple[datetime.date, str, str]:
         """Its last day, who answers for it, and why: what waivers have in common that are told together."""
         return self.expires, self.owner, self.reason
@@ -126,14 +131,14 @@ def _twice(waivers: Iterable[Waiver]) -> Iterator[str]:
     seen = set[str]()
     for waiver in waivers:
         if waiver.case in seen:
-            yield f"the waiver of {waiver.owner} for {waiver.case} is not the first: expected one waiver per case"
+            yield f"{waiver.name} is not the first: expected one waiver per case"
         seen.add(waiver.case)
 
 
 def _problem(
     waiver: Waiver, results: Mapping[str, CaseResult], known: Collection[str], today: datetime.date
 ) -> str | None:
-    where = f"the waiver of {waiver.owner} for {waiver.case}"
+    where = waiver.name
     if waiver.case not in results:
         return None if waiver.case in known else f"{where} matches no case{nearest(waiver.case, known, most=0)}"
     result = results[waiver.case]
