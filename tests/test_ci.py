@@ -215,6 +215,32 @@ def test_waivers_that_are_wrong_have_annotations_at_their_lines_beside_failing_c
         assert f"::the waiver of jane for {text}" in error
 
 
+def test_what_is_waived_is_listed_and_warned_of_before_it_ends(failing: Report, tmp_path: Path) -> None:
+    """Two cases for one reason until a fortnight after the run, one for another until the day after, one expired."""
+    until = [datetime.date(2026, 6, 15)] * 2 + [datetime.date(2026, 6, 16), datetime.date(2026, 5, 31)]
+    whose = [("slow | fix", "jane"), ("slow | fix", "jane"), (HOSTILE, HOSTILE), ("late", "joe")]
+    failed = [result for result in failing.results if result.failures]
+    waivers = tuple(
+        Waiver(each.case, tuple(dict.fromkeys(failure.check for failure in each.failures)), *names, day)
+        for each, names, day in zip(failed, whose, until, strict=False)
+    )
+    path = tmp_path / "waivers.toml"
+    path.write_text(f'[[waiver]]\ncase = "{waivers[0].case}"\n')
+    certificate = replace(failing.certificate, waivers=waivers)
+    report = make_report(certificate, failing.table, failing.results, all_cases(failing.table))
+    text = summary(report, tmp_path)
+    checks = ", ".join(waivers[0].checks)
+    assert "\n| waived | checks | reason | owner | last day |\n| --: |" in text
+    assert f"\n| 2 cases | `{checks}` | `slow \\| fix` | `jane` | 2026-06-15 |\n| 1 case | " in text
+    assert "joe" not in text and "<" not in outside_of_code(text) and "::" not in outside_of_code(text)
+    (warning,) = [line for line in annotated(report, path, str(tmp_path), path) if line.startswith("::warning ")]
+    assert warning.startswith("::warning file=waivers.toml,line=2,title=")
+    assert f"::the waiver of jane for 2 cases ends on 2026-06-15: slow | fix%0Aexample: {waivers[0].case}" in warning
+    later = replace(report, certificate=replace(certificate, made="2026-06-02"))
+    found = [line for line in annotated(later, path) if line.startswith("::warning ")]
+    assert len(found) == 2 and all(commands(line) == [line] for line in found) and "file=" not in "".join(found)
+
+
 def test_objections_count_among_the_ten(failing: Report, tmp_path: Path) -> None:
     waivers = tuple(Waiver(f"case/{n}", ("tag",), "r", "o", TODAY) for n in range(12))
     objections = ("2 of 4 cases fail", *(f"{waiver.name} expired on {TODAY} ##[x]" for waiver in waivers))

@@ -8,6 +8,7 @@ anywhere in a line: `plain` escapes it.
 
 from __future__ import annotations
 
+import datetime
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -17,7 +18,7 @@ from pathlib import Path
 from npu_assay.conformance.common.escaped import counted, plain
 from npu_assay.conformance.common.markup import code
 from npu_assay.conformance.record.folder import writing
-from npu_assay.conformance.record.waivers import Waiver
+from npu_assay.conformance.record.waivers import Waiver, grouped
 from npu_assay.conformance.report.data import Report
 from npu_assay.conformance.report.findings import Finding
 from npu_assay.conformance.report.words import cases_text, listed
@@ -25,6 +26,7 @@ from npu_assay.conformance.report.words import cases_text, listed
 RUNNING, SUMMARY, WORKSPACE = "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE"
 MOST = 9  # annotations of a kind: with the one that counts the rest, GitHub's ten
 SHOWN = 20  # findings in a summary
+SOON = datetime.timedelta(days=14)  # before a waiver ends
 
 
 def message(text: str) -> str:
@@ -57,6 +59,7 @@ def annotated(report: Report, table: Path, workspace: str = "", waivers: Path | 
     """One error for each finding, at the line of the table that promises the operator, and for each objection.
 
     Objections to waivers stand at the case's line of `waivers`. Both kinds take turns; the rest is counted.
+    Waivers that will end soon are warnings.
     """
     file = _file(table, workspace)
     turns = zip_longest(report.findings, _objections(report))
@@ -70,6 +73,25 @@ def annotated(report: Report, table: Path, workspace: str = "", waivers: Path | 
             yield _error(report, plain(each), *_place(waiver, waivers, workspace))
     if (rest := len(errors) - MOST) > 0:
         yield _error(report, f"and {rest} more, see the report", file)
+    yield from _ending(report, waivers, workspace)
+
+
+def _ending(report: Report, path: Path | None, workspace: str) -> Iterator[str]:
+    """A warning for used waivers that end soon after the run, those of one reason, owner and day together."""
+    last = datetime.date.fromisoformat(report.certificate.made) + SOON
+    ending = [group for group in _used(report) if group[0].expires <= last]
+    for group in ending[:MOST]:
+        one, cases = group[0], cases_text(len(group))
+        text = plain(f"the waiver of {one.owner} for {cases} ends on {one.expires}: {one.reason}")
+        yield _annotation("warning", report, f"{text}\nexample: {plain(one.case)}", *_place(one, path, workspace))
+    if (rest := len(ending) - MOST) > 0:
+        yield _annotation("warning", report, f"and {counted(rest, 'more waiver')} that will end, see the summary", "")
+
+
+def _used(report: Report) -> tuple[tuple[Waiver, ...], ...]:
+    """The waivers of cases that fail and are waived."""
+    waived = {failure.result.case for failure in report.failures if failure.waived}
+    return grouped(waiver for waiver in report.certificate.waivers if waiver.case in waived)
 
 
 def _objections(report: Report) -> Iterator[str]:
@@ -93,8 +115,12 @@ def _place(waiver: Waiver, path: Path | None, workspace: str) -> tuple[str, int]
 
 
 def _error(report: Report, text: str, file: str, line: int = 0) -> str:
+    return _annotation("error", report, text, file, line)
+
+
+def _annotation(kind: str, report: Report, text: str, file: str, line: int = 0) -> str:
     place = f"file={value(file)}," * bool(file) + f"line={line}," * bool(line)
-    return f"::error {place}title={value(plain(report.title))}::{message(text)}"
+    return f"::{kind} {place}title={value(plain(report.title))}::{message(text)}"
 
 
 def _text(report: Report, finding: Finding) -> str:
@@ -145,11 +171,22 @@ def _summary(report: Report, folder: Path) -> Iterator[str]:
     yield "| " + " | ".join(map(str, certificate.counts.values())) + " |"
     yield ""
     yield from (f"- {code(text)}" for text in certificate.objections)
+    yield from _waived(report)
     for finding in report.findings[:SHOWN]:
         yield from _finding(report, finding)
     if len(report.findings) > SHOWN:
         yield f"\n... and {counted(len(report.findings) - SHOWN, 'more finding')}."
     yield f"\nReport: {code(str(folder / 'report.html'))}"
+
+
+def _waived(report: Report) -> Iterator[str]:
+    """What is waived: why, by whom and until when."""
+    if used := _used(report):
+        yield from ("", "| waived | checks | reason | owner | last day |", "| --: | --- | --- | --- | --- |")
+    for group in used:
+        checks = code(", ".join(dict.fromkeys(check for waiver in group for check in waiver.checks)))
+        one = group[0]
+        yield f"| {cases_text(len(group))} | {checks} | {code(one.reason)} | {code(one.owner)} | {one.expires} |"
 
 
 def _finding(report: Report, finding: Finding) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,12 @@ def waived_cases(waivers: Iterable[Waiver], results: Iterable[CaseResult], today
     valid = {waiver.case: waiver for waiver in waivers if waiver.expires >= today}
     failing = (result for result in results if result.status == "fail" and result.case in valid)
     return {result.case for result in failing if not valid[result.case].not_covered(result)}
+
+
+def grouped(waivers: Iterable[Waiver]) -> tuple[tuple[Waiver, ...], ...]:
+    """Those of the same last day, owner and reason together, those that end first before others."""
+    ranked = sorted(waivers, key=lambda waiver: waiver.ground)
+    return tuple(tuple(group) for _, group in groupby(ranked, key=lambda waiver: waiver.ground))
 
 
 def waiver_problems(
