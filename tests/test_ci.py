@@ -20,7 +20,8 @@ from rich.console import Console
 from test_package import NEG, TODAY, Silent, run
 
 from npu_assay.conformance.backend.loading import load_backend
-from npu_assay.conformance.ci.github import MOST, annotated, message, summary, tell, value
+from npu_assay.conformance.ci.annotation import message, value
+from npu_assay.conformance.ci.github import MOST, annotated, summary, tell
 from npu_assay.conformance.ci.junit import timed_junit
 from npu_assay.conformance.cli import main
 from npu_assay.conformance.record.certificate import Selection
@@ -302,6 +303,32 @@ def test_a_summary_that_cannot_be_written_is_one_error(tmp_path: Path) -> None:
     arguments = ("certify", "fake_backend:backend", "-k", NEG, "-n", "1", "--out", tmp_path / "out")
     found = command(*arguments, environment=job)
     assert found.exit_code == 2 and found.output.endswith(f"assay: {tmp_path}: cannot be written: Is a directory\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("merge", "shard-1", "shard-2"), "assay: shard-1: no such folder or archive"),
+        (("certify", "neutron", "--waivers", "no%such.toml"), "assay: no%such.toml: cannot read the waivers: No such"),
+        (("diff", "nowhere", "nowhere", "--markdown"), "assay: nowhere: "),
+        (("certify", "neutron", "--out", "file/out"), "assay: file/out: cannot be written: "),
+        (("merge", "--tabel", "x", "shard-1"), "Error: No such option"),
+        (("table", "lint"), "Error: Missing argument"),
+    ],
+)
+def test_a_usage_error_is_an_annotation_once(
+    arguments: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On stderr, as `assay diff` may write to the summary; what is printed elsewhere is printed as well."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("")
+    alone = command(*arguments, environment={"GITHUB_ACTIONS": ""})
+    told = command(*arguments, environment={"GITHUB_ACTIONS": "true"})
+    (line,) = commands(told.stderr)
+    assert (alone.exit_code, told.exit_code, told.stdout) == (2, 2, alone.stdout) and commands(alone.output) == []
+    assert said in alone.stderr and told.stderr.replace(f"{line}\n", "", 1) == alone.stderr
+    text = alone.stderr.splitlines()[-1].removeprefix("assay: ").removeprefix("Error: ")
+    assert line == f"::error title=assay::{message(text)}"
 
 
 # ------------------------------------------------------------------------------------ the workflow

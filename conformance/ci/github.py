@@ -1,10 +1,4 @@
-"""GitHub Actions: annotations of what is wrong, and a summary of the job.
-
-The rules of workflow commands are GitHub's: `::error file=F,line=N,title=T::MESSAGE`, in which `%`, carriage return and
-newline of a message are written %25, %0D and %0A, and in properties also `:` and `,`, %3A and %2C. A step shows ten
-errors; what follows them is dropped. An older form, `##[error]MESSAGE`, is a command
-anywhere in a line: `plain` escapes it.
-"""
+"""GitHub Actions: annotations of what is wrong, and a summary of the job. A step shows ten errors and drops others."""
 
 from __future__ import annotations
 
@@ -15,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from itertools import zip_longest
 from pathlib import Path
 
+from npu_assay.conformance.ci.annotation import annotation, running
 from npu_assay.conformance.common.escaped import counted, plain
 from npu_assay.conformance.common.markup import code
 from npu_assay.conformance.record.folder import writing
@@ -23,20 +18,10 @@ from npu_assay.conformance.report.data import Report
 from npu_assay.conformance.report.findings import Finding
 from npu_assay.conformance.report.words import cases_text, listed
 
-RUNNING, SUMMARY, WORKSPACE = "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE"
+SUMMARY, WORKSPACE = "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE"
 MOST = 9  # annotations of a kind: with the one that counts the rest, GitHub's ten
 SHOWN = 20  # findings in a summary
 SOON = datetime.timedelta(days=14)  # before a waiver ends
-
-
-def message(text: str) -> str:
-    """The message of a workflow command."""
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def value(text: str) -> str:
-    """A property of one."""
-    return message(text).replace(":", "%3A").replace(",", "%2C")
 
 
 def tell(
@@ -47,7 +32,7 @@ def tell(
     table: the file that promises; waivers: that of the known failures, if one was given. Nothing is done outside of
     GitHub Actions. Raises PackageError when the summary cannot be written.
     """
-    if environment.get(RUNNING) != "true":
+    if not running(environment):
         return ()
     if path := environment.get(SUMMARY):
         with writing(Path(path)), Path(path).open("a", encoding="utf-8") as file:
@@ -83,9 +68,13 @@ def _ending(report: Report, path: Path | None, workspace: str) -> Iterator[str]:
     for group in ending[:MOST]:
         one, cases = group[0], cases_text(len(group))
         text = plain(f"the waiver of {one.owner} for {cases} ends on {one.expires}: {one.reason}")
-        yield _annotation("warning", report, f"{text}\nexample: {plain(one.case)}", *_place(one, path, workspace))
+        yield annotation(
+            "warning", plain(report.title), f"{text}\nexample: {plain(one.case)}", *_place(one, path, workspace)
+        )
     if (rest := len(ending) - MOST) > 0:
-        yield _annotation("warning", report, f"and {counted(rest, 'more waiver')} that will end, see the summary", "")
+        yield annotation(
+            "warning", plain(report.title), f"and {counted(rest, 'more waiver')} that will end, see the summary"
+        )
 
 
 def _used(report: Report) -> tuple[tuple[Waiver, ...], ...]:
@@ -115,12 +104,7 @@ def _place(waiver: Waiver, path: Path | None, workspace: str) -> tuple[str, int]
 
 
 def _error(report: Report, text: str, file: str, line: int = 0) -> str:
-    return _annotation("error", report, text, file, line)
-
-
-def _annotation(kind: str, report: Report, text: str, file: str, line: int = 0) -> str:
-    place = f"file={value(file)}," * bool(file) + f"line={line}," * bool(line)
-    return f"::{kind} {place}title={value(plain(report.title))}::{message(text)}"
+    return annotation("error", plain(report.title), text, file, line)
 
 
 def _text(report: Report, finding: Finding) -> str:
