@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import datetime
-import importlib
 import io
 import re
-import shlex
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
-import click
 import pytest
 from ci_asked import HOSTILE, command, outside_of_code
 from rich.console import Console
 from test_package import NEG, TODAY, Silent, run
 
-from npu_assay.conformance.backend.loading import load_backend
 from npu_assay.conformance.ci.annotation import message, value
 from npu_assay.conformance.ci.github import MOST, annotated, summary, tell
 from npu_assay.conformance.ci.junit import timed_junit
-from npu_assay.conformance.cli import main
 from npu_assay.conformance.record.certificate import Selection
 from npu_assay.conformance.record.names import TABLE
 from npu_assay.conformance.record.results import Failure
@@ -34,11 +27,7 @@ from npu_assay.conformance.report.junit import junit
 from npu_assay.conformance.run.selection import all_cases
 from npu_assay.conformance.run.session import Request, assay
 
-ROOT = Path(__file__).parent.parent
-
 START = datetime.datetime(2026, 6, 1, 12, 0, 5, tzinfo=datetime.UTC)
-
-WORKFLOW = ROOT / "examples" / "github-workflow" / "assay.yml"
 
 
 @pytest.fixture(scope="module")
@@ -329,100 +318,3 @@ def test_a_usage_error_is_an_annotation_once(
     assert said in alone.stderr and told.stderr.replace(f"{line}\n", "", 1) == alone.stderr
     text = alone.stderr.splitlines()[-1].removeprefix("assay: ").removeprefix("Error: ")
     assert line == f"::error title=assay::{message(text)}"
-
-
-# ------------------------------------------------------------------------------------ the workflow
-
-
-def steps() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each job's steps."""
-    yaml: Any = importlib.import_module("yaml")
-    jobs = yaml.safe_load(WORKFLOW.read_text())["jobs"]
-    for name, job in jobs.items():
-        for step in job["steps"]:
-            yield name, step
-
-
-def lines(job: str) -> list[str]:
-    """The assay commands of a job, a line each, with shard numbers in place of GitHub's expressions."""
-    texts = [str(step["run"]) for name, step in steps() if name == job and "run" in step]
-    found = [line.strip() for text in texts for line in text.replace("\\\n", " ").splitlines()]
-    return [line for line in found if line.startswith("assay ")]
-
-
-def test_every_command_of_the_workflow_can_be_given() -> None:
-    commands = [line for job in ("shard", "certificate") for line in lines(job)]
-    assert len(commands) >= 4
-    for line in commands:
-        verb, *arguments = shlex.split(re.split(r" (?:>>|\|\|) ", filled(line, 1))[0])[1:]
-        main.commands[verb].make_context(verb, arguments)
-
-
-def filled(line: str, number: int) -> str:
-    line = line.replace("${{ matrix.shard }}", str(number)).replace('"$BACKEND"', "fake_backend:backend")
-    return line.replace('--table "$TABLE"', "")
-
-
-def test_what_a_user_changes_stands_in_env_alone() -> None:
-    yaml: Any = importlib.import_module("yaml")
-    workflow = yaml.safe_load(WORKFLOW.read_text())
-    backend, table = workflow["env"]["BACKEND"], workflow["env"]["TABLE"]
-    assert Path(load_backend(backend).table).stem == table or load_backend(backend).table == table
-    texts = [str(step["run"]) for _, step in steps() if "run" in step]
-    assert not [text for text in texts if backend in text or "constraints.txt" in text]
-    for verb in ("certify", "merge"):
-        assert all(
-            '--table "$TABLE"' in line for job in ("shard", "certificate") for line in lines(job) if verb in line
-        )
-
-
-def test_the_workflow_s_shards_are_those_of_its_matrix() -> None:
-    yaml: Any = importlib.import_module("yaml")
-    job = yaml.safe_load(WORKFLOW.read_text())["jobs"]["shard"]
-    numbers = job["strategy"]["matrix"]["shard"]
-    (certify,) = lines("shard")
-    assert numbers == list(range(1, len(numbers) + 1)) and f"/{len(numbers)} " in certify
-    assert job["strategy"]["fail-fast"] is False
-
-
-def test_the_workflow_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its commands, one after another in one folder, with a small backend in the place of Neutron."""
-    monkeypatch.chdir(tmp_path)
-    summaries = tmp_path / "summary.md"
-    job = {"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": str(summaries)}
-    (certify,) = lines("shard")
-    for number in range(1, 5):
-        assert command(*shlex.split(filled(certify, number))[1:], environment=job).exit_code == 0
-    for line in lines("certificate"):
-        words = shlex.split(re.split(r" (?:>>|\|\|) ", filled(line, 1))[0])[1:]
-        words = [str(path) for word in words for path in (sorted(tmp_path.glob(word)) if "*" in word else [word])]
-        if words[0] != "diff":  # against a certificate of another day, which is not here
-            assert command(*words, environment=job).exit_code == 0, line
-    assert summaries.read_text().count("### ") == 5 and "### Certified: " in summaries.read_text()
-
-
-# ------------------------------------------------------------------------------------ exit codes
-
-
-def every_command(group: click.Group, path: str = "") -> Iterator[tuple[str, str]]:
-    """The name of each command, and its help."""
-    for name, each in group.commands.items():
-        if isinstance(each, click.Group):
-            yield from every_command(each, f"{path}{name} ")
-        else:
-            yield f"{path}{name}", each.help or ""
-
-
-def test_the_page_has_the_exit_codes_of_every_command_that_can_fail() -> None:
-    """Each whose help says when it ends with 1, and no other."""
-    page = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| (`.*?) \|", page.partition("## Exit codes")[2].partition("\n## ")[0], re.MULTILINE)
-    named = {name for row in rows for name in row.split("`")[1::2]}
-    fails = {name for name, told in every_command(main) if re.search(r"Exit codes:[^.]*\b1 ", " ".join(told.split()))}
-    assert named - {"certify --debug"} == fails and len(fails) > 10
-
-
-@pytest.mark.parametrize(("name", "told"), [*every_command(main)])
-def test_every_help_says_what_0_and_2_mean(name: str, told: str) -> None:
-    codes = " ".join(told.split()).partition("Exit codes: ")[2]
-    assert re.match(r"0 [^.]+[,;] 2 \w[^.]+\.", codes), name
