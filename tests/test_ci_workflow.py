@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import os
 import re
 import shlex
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from ci_asked import command
 
 from npu_assay.conformance.backend.loading import load_backend
 from npu_assay.conformance.cli import main
+from npu_assay.conformance.record.names import CERTIFICATE
 
 ROOT = Path(__file__).parent.parent
 
@@ -70,6 +73,24 @@ def test_the_workflow_s_shards_are_those_of_its_matrix() -> None:
     (certify,) = lines("shard")
     assert numbers == list(range(1, len(numbers) + 1)) and f"/{len(numbers)} " in certify
     assert job["strategy"]["fail-fast"] is False
+
+
+def test_steps_that_need_the_record_run_where_there_is_one() -> None:
+    """`assay merge` leaves none where it refuses the shards."""
+    needing = [step for _, step in steps() if re.search(r"assay (?!merge).*\brecord\b", str(step.get("run")))]
+    assert len(needing) == 2
+    assert all(f"hashFiles('record/{CERTIFICATE}') != ''" in step["if"] for step in needing)
+
+
+@pytest.mark.parametrize(("verb", "fails"), [("verify", (False, True, True)), ("diff", (False, False, True))])
+def test_a_step_fails_where_its_command_does(verb: str, fails: tuple[bool, ...], tmp_path: Path) -> None:
+    """As GitHub runs it, with a command that ends with 0, 1 and 2; a difference alone is no failure."""
+    (script,) = [str(step["run"]) for _, step in steps() if f"assay {verb} " in str(step.get("run"))]
+    for code, expected in enumerate(fails):
+        told = f'assay() {{ test "$1" != {verb} || return {code}; }}\n{script}'
+        shell = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", told]
+        environment = {**os.environ, "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md")}
+        assert (subprocess.run(shell, env=environment, cwd=tmp_path, check=False).returncode != 0) is expected
 
 
 def test_the_workflow_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
