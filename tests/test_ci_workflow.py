@@ -50,7 +50,7 @@ def test_every_command_of_the_workflow_can_be_given() -> None:
 
 def filled(line: str, number: int) -> str:
     line = line.replace("${{ matrix.shard }}", str(number)).replace('"$BACKEND"', "fake_backend:backend")
-    return line.replace('--table "$TABLE"', "")
+    return line.replace('--table "$TABLE"', "").replace('${WAIVERS:+--waivers "$WAIVERS"}', "")
 
 
 def test_what_a_user_changes_stands_in_env_alone() -> None:
@@ -64,6 +64,25 @@ def test_what_a_user_changes_stands_in_env_alone() -> None:
         assert all(
             '--table "$TABLE"' in line for job in ("shard", "certificate") for line in lines(job) if verb in line
         )
+
+
+def test_npu_assay_comes_from_an_address_that_is_to_be_replaced() -> None:
+    """No index has it. The workflow and its page say the same."""
+    readme = WORKFLOW.with_name("README.md").read_text()
+    for text in (WORKFLOW.read_text(), readme):
+        own, *others = re.findall(r"(?m)^[ #]*INSTALL: (.*)$", text)
+        assert own == "-c constraints.txt git+https://git.example.com/npu-assay.git@TAG ."
+        assert re.search(r"(?i)\breplace\b.* address and", " ".join(text.split())), text
+        assert not [other for other in others if "npu-assay" in other]
+
+
+@pytest.mark.parametrize(("waivers", "given"), [("", []), ("a b.toml", ["--waivers", "a b.toml"])])
+def test_waivers_are_given_where_the_workflow_names_some(waivers: str, given: list[str]) -> None:
+    (certify,) = lines("shard")
+    script = f'assay() {{ printf "%s\\n" "$@"; }}\n{re.sub(r"[$]{{.*?}}", "1", certify)}'
+    environment = {**os.environ, "BACKEND": "b", "TABLE": "t", "WAIVERS": waivers}
+    told = subprocess.run(["bash", "-euc", script], env=environment, capture_output=True, text=True, check=True)
+    assert told.stdout.splitlines()[-2 - len(given) :] == ["--junit", "junit/shard-1.xml", *given]
 
 
 def test_the_workflow_s_shards_are_those_of_its_matrix() -> None:
