@@ -240,6 +240,8 @@ def test_metrics_that_one_side_lacks_are_told_of_a_case_alone_that_nothing_else_
     assert "bound_lsb" not in markdown(compare(before, with_result(before, wrong)))
     right = replace(first, metrics={**first.metrics, "bound_lsb": 1.5})
     assert kinds_of(before, with_result(before, right)) == [("numbers", "bound_lsb")]
+    parted = replace(right, partitions=9)
+    assert [kind for kind, _ in kinds_of(before, with_result(before, parted))] == ["delegates"]
 
 
 def test_texts_of_the_same_constraints_stand_together(folders: Path) -> None:

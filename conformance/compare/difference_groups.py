@@ -132,12 +132,12 @@ def cases_of(kinds: Sequence[tuple[str, Sequence[Group]]]) -> int:
 
 
 def _telling(found: Difference) -> Iterator[Change]:
-    """The changes but those that follow from another tag or from a selection, and metrics that a failure gave."""
+    """The changes but those that follow from another tag or from a selection, and metrics beside others."""
     tags = {change.case for change in found.changes if change.kind == "tags"}
-    judged = tags | {change.case for change in found.changes if change.kind == "failures"}
+    told = {each.case for each in found.changes if each.kind != "numbers" or "none" not in (each.before, each.after)}
     differing = found.differing
     for change in found.changes:
-        others = judged if change.kind == "numbers" else tags
+        others = told if change.kind == "numbers" else tags
         if change.case in differing and not (change.case in others and _follows(found, change)):
             yield change
 
