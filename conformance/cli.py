@@ -249,7 +249,7 @@ def certify(
                 f"interrupted: {folder} holds the results so far and no certificate; --resume goes on", highlight=False
             )
             raise SystemExit(INTERRUPTED) from None
-    conclude(console, report, folder)
+    conclude(console, report, folder, waivers=waivers)
 
 
 def _postpone() -> None:

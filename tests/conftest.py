@@ -23,4 +23,5 @@ collect_ignore = ["pages"]  # makes environments of gigabytes: `tox -e pages` na
 collect_ignore += [folder for peer, folder in _FOLDERS.items() if peer in _ABSENT]
 collect_ignore_glob = ["crosscheck/test_litert_*"] if "ai_edge_litert" in _ABSENT else []
 
+os.environ.pop("GITHUB_ACTIONS", None)  # what commands print there, tests ask for
 os.environ.setdefault("NPU_ASSAY_CACHE", "")  # no test spares the goldens because another run did not

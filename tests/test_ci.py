@@ -3,40 +3,31 @@
 from __future__ import annotations
 
 import datetime
-import importlib
 import io
 import re
-import shlex
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
-import click
 import pytest
 from ci_asked import HOSTILE, command, outside_of_code
 from rich.console import Console
 from test_package import NEG, TODAY, Silent, run
 
-from npu_assay.conformance.backend.loading import load_backend
-from npu_assay.conformance.ci.github import MOST, annotated, message, summary, tell, value
+from npu_assay.conformance.ci.annotation import message, value
+from npu_assay.conformance.ci.github import MOST, annotated, summary, tell
 from npu_assay.conformance.ci.junit import timed_junit
-from npu_assay.conformance.cli import main
 from npu_assay.conformance.record.certificate import Selection
 from npu_assay.conformance.record.names import TABLE
 from npu_assay.conformance.record.results import Failure
+from npu_assay.conformance.record.waivers import Waiver
 from npu_assay.conformance.report.console import summary as shown_on_console
 from npu_assay.conformance.report.data import Report, make_report
 from npu_assay.conformance.report.junit import junit
 from npu_assay.conformance.run.selection import all_cases
 from npu_assay.conformance.run.session import Request, assay
 
-ROOT = Path(__file__).parent.parent
-
 START = datetime.datetime(2026, 6, 1, 12, 0, 5, tzinfo=datetime.UTC)
-
-WORKFLOW = ROOT / "examples" / "github-workflow" / "assay.yml"
 
 
 @pytest.fixture(scope="module")
@@ -189,8 +180,69 @@ def test_an_annotation_finds_its_row_however_the_table_writes_it(
 def test_annotations_are_no_more_than_a_step_shows(failing: Report, tmp_path: Path) -> None:
     many = replace(failing, findings=failing.findings[:1] * 50)
     lines = list(annotated(many, tmp_path / "t.toml"))
-    assert len(lines) == MOST + 1 == 10 and lines[-1].endswith("::and 41 more findings, see the report")
+    assert len(lines) == MOST + 1 == 10 and lines[-1].endswith("::and 41 more, see the report")
     assert len(list(annotated(replace(failing, findings=failing.findings[:1]), tmp_path / "t.toml"))) == 1
+
+
+def waived(case: str, expires: str, reason: str = "known", owner: str = "jane") -> str:
+    checks = 'checks = ["tag", "reason"]'
+    return f'[[waiver]]\n{checks}\nreason = "{reason}"\n case="{case}"\nowner = "{owner}"\nexpires = {expires}\n'
+
+
+def test_waivers_that_are_wrong_have_annotations_at_their_lines_beside_failing_cases(tmp_path: Path) -> None:
+    path = tmp_path / "ci" / "waivers.toml"
+    path.parent.mkdir()
+    path.write_text(waived(NEG, "2020-01-31") + waived("aten.nothing", "2999-12-31"))
+    job = {"GITHUB_ACTIONS": "true", "GITHUB_WORKSPACE": str(tmp_path)}
+    arguments = ("certify", "fake_backend:refuses", "-k", NEG, "-n", "1", "--out", tmp_path / "out")
+    output = command(*arguments, "--waivers", path, environment=job).output
+    errors = [line for line in output.splitlines() if line.startswith("::error ")]
+    assert len(errors) == 3 and errors[0].startswith("::error file=out/")
+    for error, line, text in zip(
+        errors[1:], (4, 10), (f"{NEG} expired on", "aten.nothing matches no case"), strict=True
+    ):
+        assert error.startswith(f"::error file=ci/waivers.toml,line={line},title=")
+        assert f"::the waiver of jane for {text}" in error
+
+
+def test_what_is_waived_is_listed_and_warned_of_before_it_ends(failing: Report, tmp_path: Path) -> None:
+    """Two cases for one reason until a fortnight after the run, one for another until the day after, one expired."""
+    until = [datetime.date(2026, 6, 15)] * 2 + [datetime.date(2026, 6, 16), datetime.date(2026, 5, 31)]
+    whose = [("slow | fix", "jane"), ("slow | fix", "jane"), (HOSTILE, HOSTILE), ("late", "joe")]
+    failed = [result for result in failing.results if result.failures]
+    waivers = tuple(
+        Waiver(each.case, tuple(dict.fromkeys(failure.check for failure in each.failures)), *names, day)
+        for each, names, day in zip(failed, whose, until, strict=False)
+    )
+    path = tmp_path / "waivers.toml"
+    path.write_text(f'[[waiver]]\ncase = "{waivers[0].case}"\n')
+    certificate = replace(failing.certificate, waivers=waivers)
+    report = make_report(certificate, failing.table, failing.results, all_cases(failing.table))
+    text = summary(report, tmp_path)
+    checks = ", ".join(waivers[0].checks)
+    assert "\n| waived | checks | reason | owner | last day |\n| --: |" in text
+    assert f"\n| 2 cases | `{checks}` | `slow \\| fix` | `jane` | 2026-06-15 |\n| 1 case | " in text
+    assert "joe" not in text and "<" not in outside_of_code(text) and "::" not in outside_of_code(text)
+    (warning,) = [line for line in annotated(report, path, str(tmp_path), path) if line.startswith("::warning ")]
+    assert warning.startswith("::warning file=waivers.toml,line=2,title=")
+    assert f"::the waiver of jane for 2 cases ends on 2026-06-15: slow | fix%0Aexample: {waivers[0].case}" in warning
+    later = replace(report, certificate=replace(certificate, made="2026-06-02"))
+    found = [line for line in annotated(later, path) if line.startswith("::warning ")]
+    assert len(found) == 2 and all(commands(line) == [line] for line in found) and "file=" not in "".join(found)
+
+
+def test_objections_count_among_the_ten(failing: Report, tmp_path: Path) -> None:
+    waivers = tuple(Waiver(f"case/{n}", ("tag",), "r", "o", TODAY) for n in range(12))
+    objections = ("2 of 4 cases fail", *(f"{waiver.name} expired on {TODAY} ##[x]" for waiver in waivers))
+    certificate = replace(failing.certificate, waivers=waivers, objections=objections)
+    lines = list(annotated(replace(failing, certificate=certificate), tmp_path / "t.toml"))
+    rest = len(failing.findings) + 12 - MOST
+    assert len(lines) == MOST + 1 and lines[-1].endswith(f"::and {rest} more, see the report")
+    assert lines[1].startswith("::error title=") and "::the waiver of o for case/0 expired on " in lines[1]
+    assert not [line for line in lines if commands(line) != [line] or "cases fail" in line]
+    alone = list(annotated(replace(failing, certificate=certificate, findings=()), tmp_path / "t.toml"))
+    assert len(alone) == MOST + 1 and alone[0].startswith(f"::error file={value(str(tmp_path))}")
+    assert alone[0].endswith("::2 of 4 cases fail") and alone[-1].endswith("::and 4 more, see the report")
 
 
 def test_a_right_run_has_no_annotation(tmp_path: Path) -> None:
@@ -242,98 +294,27 @@ def test_a_summary_that_cannot_be_written_is_one_error(tmp_path: Path) -> None:
     assert found.exit_code == 2 and found.output.endswith(f"assay: {tmp_path}: cannot be written: Is a directory\n")
 
 
-# ------------------------------------------------------------------------------------ the workflow
-
-
-def steps() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each job's steps."""
-    yaml: Any = importlib.import_module("yaml")
-    jobs = yaml.safe_load(WORKFLOW.read_text())["jobs"]
-    for name, job in jobs.items():
-        for step in job["steps"]:
-            yield name, step
-
-
-def lines(job: str) -> list[str]:
-    """The assay commands of a job, a line each, with shard numbers in place of GitHub's expressions."""
-    texts = [str(step["run"]) for name, step in steps() if name == job and "run" in step]
-    found = [line.strip() for text in texts for line in text.replace("\\\n", " ").splitlines()]
-    return [line for line in found if line.startswith("assay ")]
-
-
-def test_every_command_of_the_workflow_can_be_given() -> None:
-    commands = [line for job in ("shard", "certificate") for line in lines(job)]
-    assert len(commands) >= 4
-    for line in commands:
-        verb, *arguments = shlex.split(re.split(r" (?:>>|\|\|) ", filled(line, 1))[0])[1:]
-        main.commands[verb].make_context(verb, arguments)
-
-
-def filled(line: str, number: int) -> str:
-    line = line.replace("${{ matrix.shard }}", str(number)).replace('"$BACKEND"', "fake_backend:backend")
-    return line.replace('--table "$TABLE"', "")
-
-
-def test_what_a_user_changes_stands_in_env_alone() -> None:
-    yaml: Any = importlib.import_module("yaml")
-    workflow = yaml.safe_load(WORKFLOW.read_text())
-    backend, table = workflow["env"]["BACKEND"], workflow["env"]["TABLE"]
-    assert Path(load_backend(backend).table).stem == table or load_backend(backend).table == table
-    texts = [str(step["run"]) for _, step in steps() if "run" in step]
-    assert not [text for text in texts if backend in text or "constraints.txt" in text]
-    for verb in ("certify", "merge"):
-        assert all(
-            '--table "$TABLE"' in line for job in ("shard", "certificate") for line in lines(job) if verb in line
-        )
-
-
-def test_the_workflow_s_shards_are_those_of_its_matrix() -> None:
-    yaml: Any = importlib.import_module("yaml")
-    job = yaml.safe_load(WORKFLOW.read_text())["jobs"]["shard"]
-    numbers = job["strategy"]["matrix"]["shard"]
-    (certify,) = lines("shard")
-    assert numbers == list(range(1, len(numbers) + 1)) and f"/{len(numbers)} " in certify
-    assert job["strategy"]["fail-fast"] is False
-
-
-def test_the_workflow_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its commands, one after another in one folder, with a small backend in the place of Neutron."""
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("merge", "shard-1", "shard-2"), "assay: shard-1: no such folder or archive"),
+        (("certify", "neutron", "--waivers", "no%such.toml"), "assay: no%such.toml: cannot read the waivers: No such"),
+        (("diff", "nowhere", "nowhere", "--markdown"), "assay: nowhere: "),
+        (("certify", "neutron", "--out", "file/out"), "assay: file/out: cannot be written: "),
+        (("merge", "--tabel", "x", "shard-1"), "Error: No such option"),
+        (("table", "lint"), "Error: Missing argument"),
+    ],
+)
+def test_a_usage_error_is_an_annotation_once(
+    arguments: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On stderr, as `assay diff` may write to the summary; what is printed elsewhere is printed as well."""
     monkeypatch.chdir(tmp_path)
-    summaries = tmp_path / "summary.md"
-    job = {"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": str(summaries)}
-    (certify,) = lines("shard")
-    for number in range(1, 5):
-        assert command(*shlex.split(filled(certify, number))[1:], environment=job).exit_code == 0
-    for line in lines("certificate"):
-        words = shlex.split(re.split(r" (?:>>|\|\|) ", filled(line, 1))[0])[1:]
-        words = [str(path) for word in words for path in (sorted(tmp_path.glob(word)) if "*" in word else [word])]
-        if words[0] != "diff":  # against a certificate of another day, which is not here
-            assert command(*words, environment=job).exit_code == 0, line
-    assert summaries.read_text().count("### ") == 5 and "### Certified: " in summaries.read_text()
-
-
-# ------------------------------------------------------------------------------------ exit codes
-
-
-def every_command(group: click.Group, path: str = "") -> Iterator[tuple[str, str]]:
-    """The name of each command, and its help."""
-    for name, each in group.commands.items():
-        if isinstance(each, click.Group):
-            yield from every_command(each, f"{path}{name} ")
-        else:
-            yield f"{path}{name}", each.help or ""
-
-
-def test_the_page_has_the_exit_codes_of_every_command_that_can_fail() -> None:
-    """Each whose help says when it ends with 1, and no other."""
-    page = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| (`.*?) \|", page.partition("## Exit codes")[2].partition("\n## ")[0], re.MULTILINE)
-    named = {name for row in rows for name in row.split("`")[1::2]}
-    fails = {name for name, told in every_command(main) if re.search(r"Exit codes:[^.]*\b1 ", " ".join(told.split()))}
-    assert named - {"certify --debug"} == fails and len(fails) > 10
-
-
-@pytest.mark.parametrize(("name", "told"), [*every_command(main)])
-def test_every_help_says_what_0_and_2_mean(name: str, told: str) -> None:
-    codes = " ".join(told.split()).partition("Exit codes: ")[2]
-    assert re.match(r"0 [^.]+[,;] 2 \w[^.]+\.", codes), name
+    (tmp_path / "file").write_text("")
+    alone = command(*arguments, environment={"GITHUB_ACTIONS": ""})
+    told = command(*arguments, environment={"GITHUB_ACTIONS": "true"})
+    (line,) = commands(told.stderr)
+    assert (alone.exit_code, told.exit_code, told.stdout) == (2, 2, alone.stdout) and commands(alone.output) == []
+    assert said in alone.stderr and told.stderr.replace(f"{line}\n", "", 1) == alone.stderr
+    text = alone.stderr.splitlines()[-1].removeprefix("assay: ").removeprefix("Error: ")
+    assert line == f"::error title=assay::{message(text)}"

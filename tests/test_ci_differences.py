@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -12,8 +13,11 @@ from test_package import run
 
 from npu_assay.conformance.common.markup import code
 from npu_assay.conformance.compare.difference import Difference, compare, read_run
+from npu_assay.conformance.compare.difference_groups import stated
 from npu_assay.conformance.compare.difference_markup import CASES, LONGEST, html, markdown
+from npu_assay.conformance.compare.difference_text import lines
 from npu_assay.conformance.record.certificate import Selection
+from npu_assay.conformance.record.waivers import Waiver
 
 
 @pytest.fixture(scope="module")
@@ -37,9 +41,35 @@ def test_markdown_says_what_the_text_says(found: Difference) -> None:
     text = markdown(found)
     assert text.startswith(f"### Different: {len(found.a.results)} of {len(found.a.results)} cases\n")
     assert "\n- tags: `accept` to `reject (mood), which fails`: " in text
-    assert re.search(r"\n\| no longer accepted \| [1-9]\d* \| went to the device \|\n", text)
+    assert re.search(r"\n\| no longer accepted \| [1-9]\d* \| now: in part or not at all \|\n", text)
     assert "| `counts` | `" in text
     assert markdown(compare(found.a, found.a)).startswith("### The same\n")
+
+
+def test_both_forms_say_of_which_run_the_words_are(found: Difference) -> None:
+    """ "newly accepted | 1 | went to the device in part or not at all" was read as what is so now."""
+    turned = compare(found.b, found.a)
+    assert "| what happened | cases | before or now |" in markdown(turned)
+    assert '<th scope="col" class="word">before or now</th>' in html(turned)
+    assert re.search(r"\| newly accepted \| \d+ \| before: in part or not at all \|", markdown(turned))
+    assert re.search(r'newly accepted</th><td>\d+</td><td class="word">before: in part or not at all<', html(turned))
+
+
+def test_waivers_of_one_reason_owner_and_day_are_told_together(found: Difference) -> None:
+    day = datetime.date(2026, 12, 1)
+    waivers = tuple(Waiver(f"case/{n}", ("gate1", "gate3")[n % 2 :], "slow fix", "jane", day) for n in range(12))
+    later = Waiver("case/12", ("tag",), "slow fix", "jane", datetime.date(2027, 1, 1), 2)
+    with_them = replace(found.a, certificate=replace(found.a.certificate, waivers=(*waivers, later)))
+    one = compare(with_them, found.a)
+    assert markdown(one).startswith(f"### Different: 13 waivers; 0 of {len(found.a.results)} cases\n")
+    assert "| `12 waivers` | `gate1, gate3 until 2026-12-01, jane: slow fix` | `none` |\n" in markdown(one)
+    assert "| `waiver of case/12` | `tag up to 2 LSB until 2027-01-01, jane: slow fix` | `none` |\n" in markdown(one)
+    assert [text.count("slow fix") for text in (markdown(one), html(one), " ".join(lines(one)))] == [2, 2, 2]
+    assert len(one.as_json()["stated"]) == 13
+    longer = tuple(replace(waiver, expires=later.expires) for waiver in waivers)
+    changed = compare(with_them, replace(found.a, certificate=replace(found.a.certificate, waivers=longer)))
+    until = [f"gate1, gate3 until {text}, jane: slow fix" for text in (day, later.expires)]
+    assert ("12 waivers", *until) in stated(changed) and len(stated(changed)) == 2
 
 
 def test_markdown_of_texts_that_are_not_trusted(spoiled: Difference) -> None:

@@ -61,9 +61,9 @@ def test_what_changed_is_grouped_and_readable(name: str, folders: Path) -> None:
     assert any(line.startswith("aten.neg.default: ") for line in text)
     if name == "refuses":
         assert "    accept -> reject (mood), which fails: 48 cases" in text
-        assert "  no longer accepted: 48 cases (went to the device)" in text
+        assert "  no longer accepted: 48 cases (now: in part or not at all)" in text
     else:
-        assert "    max_lsb: 45 cases" in text and "  tags" not in text
+        assert "    max_lsb: 42 cases" in text and "  tags" not in text
 
 
 def test_json_has_every_case(folders: Path) -> None:
@@ -227,6 +227,21 @@ def test_what_does_not_follow_from_a_tag_is_told_beside_it(folders: Path) -> Non
         ("failures", "none -> [gate1] out[0] = 1, expected 2"),
         ("numbers", "max_lsb"),
     ]
+
+
+def test_metrics_that_one_side_lacks_are_told_of_a_case_alone_that_nothing_else_is_told_of(folders: Path) -> None:
+    before = read_run(folders / "backend")
+    first = before.results[NEG]
+    measured = {**first.metrics, "max_lsb": 7, "bound_lsb": 1.5}
+    before = with_result(before, replace(first, metrics={**first.metrics, "bound_lsb": None}))
+    wrong = replace(first, failures=(Failure("gate1", "out[0] = 1, expected 2"),), metrics=measured)
+    told = [("failures", "none -> [gate1] out[0] = 1, expected 2"), ("numbers", "max_lsb")]
+    assert kinds_of(before, with_result(before, wrong)) == told
+    assert "bound_lsb" not in markdown(compare(before, with_result(before, wrong)))
+    right = replace(first, metrics={**first.metrics, "bound_lsb": 1.5})
+    assert kinds_of(before, with_result(before, right)) == [("numbers", "bound_lsb")]
+    parted = replace(right, partitions=9)
+    assert [kind for kind, _ in kinds_of(before, with_result(before, parted))] == ["delegates"]
 
 
 def test_texts_of_the_same_constraints_stand_together(folders: Path) -> None:

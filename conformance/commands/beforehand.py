@@ -13,9 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
-from npu_assay.conformance.commands.shared import UNUSABLE, plain, usage_errors
+from npu_assay.conformance.commands.shared import refuse, usage_errors
 
 if TYPE_CHECKING:
     from npu_assay.conformance.programs.graph import Case
@@ -31,8 +29,7 @@ def tell_mistakes(backend: str, table: str | None, expression: str | None = None
         return
     message = _of_fork(partial(_mistake, backend, table, expression, waivers))
     if message:
-        click.echo(f"assay: {plain(message)}", err=True)
-        raise SystemExit(UNUSABLE)
+        refuse(message)
 
 
 def tell_missing(model: str, specs: Sequence[str]) -> None:

@@ -21,10 +21,13 @@ if TYPE_CHECKING:
 PASSED, NOT_PASSED = 0, 1
 
 
-def conclude(console: Console, report: Report, folder: Path, table: str | None = None) -> NoReturn:
+def conclude(
+    console: Console, report: Report, folder: Path, table: str | None = None, waivers: Path | None = None
+) -> NoReturn:
     """Print the summary, tell the build server, and exit: 0 when all that was asked for passes, else 1.
 
     table: name or file of the table whose lines annotations name; that of the certificate, or else the record's copy.
+    waivers: the file whose lines those name that are about waivers.
     """
     certificate = report.certificate
     summary(console, report, folder)
@@ -34,6 +37,7 @@ def conclude(console: Console, report: Report, folder: Path, table: str | None =
         click.echo(f"shard {shard}: {verdict}; only a whole run certifies, 'assay merge' makes it of all shards")
     promised = certificate.table["path"] if table is None else table
     with usage_errors():
-        for line in tell(report, folder, folder / TABLE if promised is None else table_path(promised), os.environ):
+        file = folder / TABLE if promised is None else table_path(promised)
+        for line in tell(report, folder, file, os.environ, waivers):
             click.echo(line)
     raise SystemExit(PASSED if certificate.passed else NOT_PASSED)

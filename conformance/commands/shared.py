@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 import click
 
+from npu_assay.conformance.ci.annotation import annotation, running
 from npu_assay.conformance.commands.completion import backends, tables
 from npu_assay.conformance.common.escaped import plain as plain
 from npu_assay.files import check_place, write_whole
@@ -67,8 +68,20 @@ class Output(click.Path):
 
 def unwritable(path: Path, error: OSError) -> NoReturn:
     """Say that a file or folder cannot be written, and why; exit code 2."""
-    click.echo(f"assay: {plain(str(path))}: cannot be written: {error.strerror or error}", err=True)
+    refuse(f"{path}: cannot be written: {error.strerror or error}")
+
+
+def refuse(text: str) -> NoReturn:
+    """Say in one line what the user can put right, under GitHub Actions as an annotation, too; exit code 2."""
+    annotate(plain(text))
+    click.echo(f"assay: {plain(text)}", err=True)
     raise SystemExit(UNUSABLE) from None
+
+
+def annotate(text: str) -> None:
+    """The annotation of an error under GitHub Actions; on stderr, as stdout may be a file such as the job's summary."""
+    if running(os.environ):
+        click.echo(annotation("error", "assay", text), err=True)
 
 
 backend_argument = click.argument("backend", shell_complete=backends)
@@ -109,8 +122,7 @@ def usage_errors() -> Iterator[None]:
     try:
         yield
     except (UsageError, TableError, OutsideError) as error:
-        click.echo(f"assay: {plain(str(error))}", err=True)
-        raise SystemExit(UNUSABLE) from None
+        refuse(str(error))
 
 
 def write_file(path: Path, content: bytes) -> None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from npu_assay.conformance.commands.shared import UNUSABLE
+from npu_assay.conformance.commands.shared import annotate, plain, refuse
 
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 """Errors of a disk that takes no more of what a command prints."""
@@ -135,6 +135,15 @@ class Commands(click.Group):
         cmd.short_help, cmd.epilog = told.short, epilog(told)
         super().add_command(cmd, name)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run what was asked for. What click finds wrong with it is an annotation, too, said by the outermost group."""
+        try:
+            return super().invoke(ctx)
+        except click.ClickException as error:
+            if ctx.parent is None:
+                annotate(plain(error.format_message()))
+            raise
+
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run a command. Where what it prints cannot be written, end with one line and exit code 2."""
         try:
@@ -143,8 +152,7 @@ class Commands(click.Group):
             if error.errno not in NO_ROOM or error.filename is not None:
                 raise
             sys.stdout = None  # the rest of it would be tried once more at the end
-            click.echo(f"assay: the output cannot be written: {error.strerror}", err=True)
-            raise SystemExit(UNUSABLE) from None
+            refuse(f"the output cannot be written: {error.strerror}")
 
 
 def epilog(told: Told) -> str:

@@ -20,6 +20,7 @@ from npu_assay.conformance.record.waivers import Waiver
 from npu_assay.conformance.verify.result import beyond
 
 KINDS = ("cases", "promises", "tags", "reasons", "failures", "numbers", "delegates", "bytes")
+WAIVER = "waiver of "
 Side = str | None  # what one run has, in words; None: no such case
 
 
@@ -77,7 +78,10 @@ class Difference:
         compared = f"{cases}, and {skipped} not compared" if skipped else cases
         if self.differing:
             return f"different: {compared}"
-        return f"different: {', '.join(dict.fromkeys(entry[0] for entry in self.stated))}; {compared}"
+        names = [what for what, _, _ in self.stated]
+        others = [what for what in names if not what.startswith(WAIVER)]
+        waivers = [counted(len(names) - len(others), "waiver")] if others != names else []
+        return f"different: {', '.join(dict.fromkeys([*others, *waivers]))}; {compared}"
 
     @property
     def differing(self) -> frozenset[str]:
@@ -245,7 +249,7 @@ WORDS: Mapping[str, Callable[[CaseResult], str]] = {
 
 
 def _stated(certificate: Certificate) -> dict[str, str]:
-    waivers = {f"waiver of {w.case}": _waiver_text(w) for w in certificate.waivers}
+    waivers = {f"{WAIVER}{waiver.case}": waivers_text([waiver]) for waiver in certificate.waivers}
     counts = ", ".join(f"{count} {name}" for name, count in certificate.counts.items())
     return {
         "verdict": outcome_text(certificate, selection=False),
@@ -259,9 +263,14 @@ def _stated(certificate: Certificate) -> dict[str, str]:
     }
 
 
-def _waiver_text(waiver: Waiver) -> str:
-    most = "" if waiver.max_lsb is None else f" up to {waiver.max_lsb} LSB"
-    return f"{', '.join(waiver.checks)}{most} until {waiver.expires}, {waiver.owner}: {waiver.reason}"
+def waivers_text(waivers: Sequence[Waiver]) -> str:
+    """Waivers of one reason, owner and last day, with all their checks; "none" for none."""
+    if not waivers:
+        return "none"
+    checks = ", ".join(dict.fromkeys(check for waiver in waivers for check in waiver.checks))
+    limits = [waiver.max_lsb for waiver in waivers if waiver.max_lsb is not None]
+    most = f" up to {max(limits)} LSB" if len(limits) == len(waivers) else ""
+    return f"{checks}{most} until {waivers[0].expires}, {waivers[0].owner}: {waivers[0].reason}"
 
 
 def _programs(fuzz: Fuzz | None) -> str:

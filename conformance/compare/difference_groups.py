@@ -10,23 +10,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from npu_assay.conformance.compare.difference import (
+    WAIVER,
     Change,
     Difference,
     Run,
     by_row_and_kind,
     failures_text,
     seen_at,
+    waivers_text,
 )
 from npu_assay.conformance.record.results import NOT_PASSED, CaseResult, status_of
+from npu_assay.conformance.record.waivers import Waiver
 from npu_assay.conformance.verify.result import OF_TAGS
 
 OUTCOMES: Mapping[str, str] = {
-    "newly failing": "passed before",
-    "newly passing": "failed before",
-    "newly accepted": "went to the device in part or not at all",
-    "no longer accepted": "went to the device",
-    "new": "there was no such case",
-    "gone": "there is no such case now",
+    "newly failing": "before: passed",
+    "newly passing": "before: failed",
+    "newly accepted": "before: in part or not at all",
+    "no longer accepted": "now: in part or not at all",
+    "new": "before: no such case",
+    "gone": "now: no such case",
     "changed otherwise": "with another promise, reason, failure, number or blob",
 }
 """What can have happened to a case, in the order of how much it matters; some of these can happen to one case."""
@@ -77,6 +80,21 @@ def happened(found: Difference) -> list[tuple[str, int, str]]:
     return rows + [(f"not run in {name}, a selection", len(cases), "not compared") for name, cases in skipped]
 
 
+def stated(found: Difference) -> list[tuple[str, str, str]]:
+    """What the certificates state otherwise; waivers of the same reason, owner and last day in one row."""
+    a, b = ({f"{WAIVER}{waiver.case}": waiver for waiver in run.certificate.waivers} for run in (found.a, found.b))
+    groups: dict[object, list[tuple[str, str, str]]] = {}
+    for row in found.stated:
+        grounds = [side[row[0]].ground if row[0] in side else None for side in (a, b)]
+        groups.setdefault(tuple(grounds) if any(grounds) else row, []).append(row)
+    return [rows[0] if len(rows) == 1 else _waivers(a, b, [row[0] for row in rows]) for rows in groups.values()]
+
+
+def _waivers(a: Mapping[str, Waiver], b: Mapping[str, Waiver], names: Sequence[str]) -> tuple[str, str, str]:
+    before, after = (waivers_text([side[name] for name in names if name in side]) for side in (a, b))
+    return f"{len(names)} waivers", before, after
+
+
 def sources(found: Difference) -> list[tuple[str, list[str]]]:
     """The source files that differ, of the suite and of the backend, where there are some."""
     names = {
@@ -114,16 +132,18 @@ def cases_of(kinds: Sequence[tuple[str, Sequence[Group]]]) -> int:
 
 
 def _telling(found: Difference) -> Iterator[Change]:
-    """The changes but those that follow from another tag or from a selection."""
+    """The changes but those that follow from another tag or from a selection, and metrics beside others."""
     tags = {change.case for change in found.changes if change.kind == "tags"}
+    told = {each.case for each in found.changes if each.kind != "numbers" or "none" not in (each.before, each.after)}
     differing = found.differing
     for change in found.changes:
-        if change.case in differing and not (change.case in tags and _follows(found, change)):
+        others = told if change.kind == "numbers" else tags
+        if change.case in differing and not (change.case in others and _follows(found, change)):
             yield change
 
 
 def _follows(found: Difference, change: Change) -> bool:
-    """Whether a change says nothing more of a case whose tag changed, too."""
+    """Whether a change says nothing more of a case whose tag changed, too; of numbers, if one side lacks the metric."""
     if change.kind == "numbers":
         return "none" in (change.before, change.after)
     if change.kind == "failures":

@@ -20,6 +20,7 @@ from npu_assay.conformance.compare.difference_groups import (
     shortened,
     side_text,
     sources,
+    stated,
 )
 from npu_assay.conformance.record.certificate import outcome_text
 
@@ -67,7 +68,7 @@ def _markdown(found: Difference) -> Iterator[str]:
     yield ""
     yield from _table(("", "run", "backend", "table", "verdict"), [("a", *head(found.a)), ("b", *head(found.b))])
     yield from _happened(found)
-    yield from _table(("stated", "a", "b"), found.stated)
+    yield from _table(("stated", "a", "b"), stated(found))
     yield from _table(("made with", "a", "b"), made_with(found))
     yield from (
         f"- sources of the {part}: {len(names)} differ{'s' * (len(names) == 1)}, first {code(names[0])}"
@@ -83,7 +84,7 @@ def _happened(found: Difference) -> Iterator[str]:
     """What happened to how many cases, in our own words and numbers alone."""
     rows = happened(found)
     if rows:
-        yield from ("| what happened | cases | |", "|---|---:|---|")
+        yield from ("| what happened | cases | before or now |", "|---|---:|---|")
         yield from (f"| {outcome} | {cases} | {means} |" for outcome, cases, means in rows)
         yield ""
 
@@ -117,7 +118,7 @@ def _kind(row: str, kind: str, found: Sequence[Group]) -> Iterator[str]:
 @lru_cache(maxsize=1)
 def _templates() -> Environment:
     environment = html_templates("compare", "common")
-    functions: dict[str, Any] = {"groups_by_row": groups_by_row, "side": side, "made_with": made_with}
+    functions: dict[str, Any] = {"groups_by_row": groups_by_row, "side": side, "made_with": made_with, "stated": stated}
     environment.globals.update(
         functions | {"sources": sources, "happened": happened, "most_groups": GROUPS, "most_cases": CASES}
     )

@@ -15,6 +15,7 @@ from npu_assay.conformance.compare.difference_groups import (
     made_with,
     shortened,
     sources,
+    stated,
 )
 from npu_assay.conformance.record.certificate import outcome_text
 
@@ -28,7 +29,7 @@ def lines(found: Difference) -> Iterator[str]:
     yield from _wrapped(f"a  {_head(found.a)}", 3)
     yield from _wrapped(f"b  {_head(found.b)}", 3)
     yield from _outcomes(found)
-    yield from _stated("stated", found.stated)
+    yield from _stated("stated", stated(found))
     yield from _made_with(found)
     for row, kinds in groups_by_row(found):
         cases = cases_of(kinds)

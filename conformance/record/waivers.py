@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,16 @@ class Waiver:
     owner: str
     expires: datetime.date
     max_lsb: int | None = None
+
+    @property
+    def name(self) -> str:
+        """How what is wrong with it begins."""
+        return f"the waiver of {self.owner} for {self.case}"
+
+    @property
+    def ground(self) -> tuple[datetime.date, str, str]:
+        """Its last day, who answers for it, and why: what waivers have in common that are told together."""
+        return self.expires, self.owner, self.reason
 
     def not_covered(self, result: CaseResult) -> str:
         """What fails in the case and is not waived; "" if all is waived."""
@@ -106,6 +117,12 @@ def waived_cases(waivers: Iterable[Waiver], results: Iterable[CaseResult], today
     return {result.case for result in failing if not valid[result.case].not_covered(result)}
 
 
+def grouped(waivers: Iterable[Waiver]) -> tuple[tuple[Waiver, ...], ...]:
+    """Those of the same last day, owner and reason together, those that end first before others."""
+    ranked = sorted(waivers, key=lambda waiver: waiver.ground)
+    return tuple(tuple(group) for _, group in groupby(ranked, key=lambda waiver: waiver.ground))
+
+
 def waiver_problems(
     waivers: Sequence[Waiver], results: Mapping[str, CaseResult], known: Collection[str], today: datetime.date
 ) -> tuple[str, ...]:
@@ -121,14 +138,14 @@ def _twice(waivers: Iterable[Waiver]) -> Iterator[str]:
     seen = set[str]()
     for waiver in waivers:
         if waiver.case in seen:
-            yield f"the waiver of {waiver.owner} for {waiver.case} is not the first: expected one waiver per case"
+            yield f"{waiver.name} is not the first: expected one waiver per case"
         seen.add(waiver.case)
 
 
 def _problem(
     waiver: Waiver, results: Mapping[str, CaseResult], known: Collection[str], today: datetime.date
 ) -> str | None:
-    where = f"the waiver of {waiver.owner} for {waiver.case}"
+    where = waiver.name
     if waiver.case not in results:
         return None if waiver.case in known else f"{where} matches no case{nearest(waiver.case, known, most=0)}"
     result = results[waiver.case]
