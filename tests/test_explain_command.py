@@ -145,6 +145,16 @@ def test_a_file_and_arrays(tmp_path: Path) -> None:
     assert one.quantized and len(one.operators) == 4
 
 
+@pytest.mark.parametrize(("count", "warned"), [(5, ("numbers: 4 of 5 samples",)), (4, ())])
+def test_samples_that_nothing_ran_on_are_told(count: int, warned: tuple[str, ...], tmp_path: Path) -> None:
+    np.savez(tmp_path / "samples.npz", x=np.random.default_rng(0).normal(size=(count, 1, 3, 12, 12)).astype("float32"))
+    chosen = (SMALL, "--backend", "neutron", "--calibrate", "random", "--inputs", tmp_path / "samples.npz", "-n", "1")
+    shown = run(*chosen, "--out", tmp_path).output
+    (one,) = Explanation.from_json(json.loads((tmp_path / "explain.json").read_text())).backends
+    assert one.warnings == warned and (bool(warned) or "warning: " not in shown)
+    assert all(f"warning: {each}" in shown and each in (tmp_path / "explain.html").read_text() for each in warned)
+
+
 @pytest.mark.parametrize(("share", "code"), [("0.5", 0), ("1", 1)])
 def test_fail_under(share: str, code: int) -> None:
     run(f"{SMALL}_share", "--backend", "neutron", "--calibrate", "random", "--fail-under", share, "-n", "1", code=code)
