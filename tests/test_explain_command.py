@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+import time
 import zipfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -77,7 +78,16 @@ def _neutron(partitioner: type[Partitioner]) -> Backend:
     return replace(load_backend("neutron"), partitioner=partitioner)
 
 
-raises, dies, silent = _neutron(Raises), _neutron(Dies), _neutron(Silent)
+class Waits(Partitioner):
+    """A partitioner that does not answer."""
+
+    def partition(self, exported_program: Any) -> PartitionResult:
+        """Nothing, for long."""
+        time.sleep(600)
+        raise AssertionError
+
+
+raises, dies, silent, waits = _neutron(Raises), _neutron(Dies), _neutron(Silent), _neutron(Waits)
 
 
 def test_what_a_backend_raises_is_its_answer() -> None:
@@ -158,6 +168,17 @@ def test_samples_that_nothing_ran_on_are_told(count: int, warned: tuple[str, ...
 @pytest.mark.parametrize(("share", "code"), [("0.5", 0), ("1", 1)])
 def test_fail_under(share: str, code: int) -> None:
     run(f"{SMALL}_share", "--backend", "neutron", "--calibrate", "random", "--fail-under", share, "-n", "1", code=code)
+
+
+@pytest.mark.parametrize(("demand", "code"), [((), 0), (("--fail-under", "0.1"), 1), (("--fail-under", "0"), 1)])
+def test_no_answer_is_no_share(demand: tuple[str, ...], code: int) -> None:
+    waiting = "test_explain_command:waits"
+    backends = [each for name in (waiting, "test_explain_command:raises") for each in ("--backend", name)]
+    result = run(SMALL, *backends, "--timeout", "5", *demand, code=code)
+    assert re.search(r"^operators delegated +no answer +no answer$", result.stdout, re.M), result.stdout
+    assert result.stdout.count("give a larger --timeout") == 1 and "all 0" not in result.stdout
+    assert "0 %" not in result.stderr
+    assert (f"{waiting}: no share is known: no answer in 5 s (--timeout)\n" in result.stderr) == bool(code)
 
 
 def test_a_backend_that_ends_its_process_is_told(tmp_path: Path) -> None:

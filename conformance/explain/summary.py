@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from npu_assay.conformance.explain.record import Comparison, Explained, Explanation, Layer, Operator
 
 MODEL = "(model)"
+NO_ANSWER = "no answer"
 
 
 def summary_rows(explanation: Explanation) -> Iterator[tuple[str, ...]]:
     """What is told of every backend, a line each: its name, then one cell for each backend."""
-    yield from ((name, *map(tell, explanation.backends)) for name, tell in ROWS)
+    for number, (name, tell) in enumerate(ROWS):
+        unknown = "-" if number else NO_ANSWER
+        yield (name, *(unknown if one.is_unknown else tell(one) for one in explanation.backends))
     pairs = dict.fromkeys((each.given, each.wanted) for one in explanation.backends for each in one.numbers)
     for given, wanted in pairs:
         cells = (_compared(one.numbers, given, wanted) for one in explanation.backends)
