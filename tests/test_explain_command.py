@@ -138,6 +138,8 @@ def test_the_command(tmp_path: Path) -> None:
     assert "1. unsupported: the operator is not in the support table" in result.output
     assert "act (GELU)  aten.gelu.default" in result.output
     assert max(map(len, result.output.splitlines())) <= 100
+    wanted = [f"written: {out / name}" for name in ("explain.json", "explain.html", "neutron.pte")]
+    assert result.stdout.splitlines()[-3:] == wanted
     record = Explanation.from_json(json.loads((out / "explain.json").read_text()))
     assert record.backends[0].program == len((out / "neutron.pte").read_bytes())
     ran = CliRunner().invoke(main, ["run", str(out / "neutron.pte"), "--random", "0"])
@@ -150,8 +152,9 @@ def test_a_file_and_arrays(tmp_path: Path) -> None:
     module, inputs = small()
     torch.export.save(torch.export.export(module.eval(), inputs), path)
     np.savez(samples, x=np.random.default_rng(0).normal(size=(3, 1, 3, 12, 12)).astype("float32"))
-    result = run(path, "--backend", "xnnpack", "--calibrate", samples, "--json", "-n", "1")
-    (one,) = Explanation.from_json(json.loads(result.output)).backends
+    result = run(path, "--backend", "xnnpack", "--calibrate", samples, "--json", "-n", "1", "--out", tmp_path)
+    (one,) = Explanation.from_json(json.loads(result.stdout)).backends
+    assert f"written: {tmp_path / 'explain.json'}\n" in result.stderr
     assert one.quantized and len(one.operators) == 4
 
 
