@@ -20,6 +20,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import npu_assay
 from npu_assay.conformance.backend.loading import load_backend
+from npu_assay.conformance.cases.make import SUBJECT
 from npu_assay.conformance.explain.asking import Asking, spelled
 from npu_assay.conformance.explain.causes import Causes
 from npu_assay.conformance.explain.changes import smallest_change
@@ -28,6 +29,7 @@ from npu_assay.conformance.explain.lowered import calls, lower, module_called
 from npu_assay.conformance.explain.models import model_of, quantize
 from npu_assay.conformance.explain.origins import frames_of
 from npu_assay.conformance.explain.record import Explanation
+from npu_assay.conformance.programs.graph import Graph, Quant, Ref, Step, Value
 from npu_assay.conformance.run.outline import NO_WORK
 from npu_assay.conformance.table import load_table
 from npu_assay.partitioners.exir.ops import target_name
@@ -203,6 +205,22 @@ def test_what_if(name: str, change: str | None) -> None:
     planted = next(each for each in PLANTED if str(each) == name)
     found = of(*planted.model, planted.backend, quantized=planted.quantized).causes[0].change
     assert (found and found.text) == change
+
+
+@pytest.mark.parametrize("before", [(), (Step("before", "aten.abs.default", (Ref("x"),), (), None),)])
+def test_what_if_is_not_to_do_nothing(before: tuple[Step, ...]) -> None:
+    """A backend that takes every order of these dimensions; the first leaves them where they are."""
+
+    class Takes(Asking):
+        def takes(self, graph: Graph) -> bool:
+            """Where nothing else is changed."""
+            return graph.values == values
+
+    values, quant, backend = (Value("x", (2, 3, 4), Quant(0.05)),), Quant(0.05), load_backend("neutron")
+    operand = Ref(before[0].name if before else "x")
+    turn = Step(SUBJECT, "aten.permute_copy.default", (operand, (0, 2, 1)), (), quant)
+    found = smallest_change(Graph(values, (*before, turn), (Ref(SUBJECT),)), Takes(backend, load_table(backend.table)))
+    assert found is not None and found[0] == "dims_order (0, 2, 1) -> (1, 0, 2)"
 
 
 def test_places_are_the_users() -> None:

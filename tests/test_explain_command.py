@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+import time
 import zipfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -77,7 +78,16 @@ def _neutron(partitioner: type[Partitioner]) -> Backend:
     return replace(load_backend("neutron"), partitioner=partitioner)
 
 
-raises, dies, silent = _neutron(Raises), _neutron(Dies), _neutron(Silent)
+class Waits(Partitioner):
+    """A partitioner that does not answer."""
+
+    def partition(self, exported_program: Any) -> PartitionResult:
+        """Nothing, for long."""
+        time.sleep(600)
+        raise AssertionError
+
+
+raises, dies, silent, waits = _neutron(Raises), _neutron(Dies), _neutron(Silent), _neutron(Waits)
 
 
 def test_what_a_backend_raises_is_its_answer() -> None:
@@ -128,6 +138,8 @@ def test_the_command(tmp_path: Path) -> None:
     assert "1. unsupported: the operator is not in the support table" in result.output
     assert "act (GELU)  aten.gelu.default" in result.output
     assert max(map(len, result.output.splitlines())) <= 100
+    wanted = [f"written: {out / name}" for name in ("explain.json", "explain.html", "neutron.pte")]
+    assert result.stdout.splitlines()[-3:] == wanted
     record = Explanation.from_json(json.loads((out / "explain.json").read_text()))
     assert record.backends[0].program == len((out / "neutron.pte").read_bytes())
     ran = CliRunner().invoke(main, ["run", str(out / "neutron.pte"), "--random", "0"])
@@ -140,14 +152,36 @@ def test_a_file_and_arrays(tmp_path: Path) -> None:
     module, inputs = small()
     torch.export.save(torch.export.export(module.eval(), inputs), path)
     np.savez(samples, x=np.random.default_rng(0).normal(size=(3, 1, 3, 12, 12)).astype("float32"))
-    result = run(path, "--backend", "xnnpack", "--calibrate", samples, "--json", "-n", "1")
-    (one,) = Explanation.from_json(json.loads(result.output)).backends
+    result = run(path, "--backend", "xnnpack", "--calibrate", samples, "--json", "-n", "1", "--out", tmp_path)
+    (one,) = Explanation.from_json(json.loads(result.stdout)).backends
+    assert f"written: {tmp_path / 'explain.json'}\n" in result.stderr
     assert one.quantized and len(one.operators) == 4
+
+
+@pytest.mark.parametrize(("count", "warned"), [(5, ("numbers: 4 of 5 samples",)), (4, ())])
+def test_samples_that_nothing_ran_on_are_told(count: int, warned: tuple[str, ...], tmp_path: Path) -> None:
+    np.savez(tmp_path / "samples.npz", x=np.random.default_rng(0).normal(size=(count, 1, 3, 12, 12)).astype("float32"))
+    chosen = (SMALL, "--backend", "neutron", "--calibrate", "random", "--inputs", tmp_path / "samples.npz", "-n", "1")
+    shown = run(*chosen, "--out", tmp_path).output
+    (one,) = Explanation.from_json(json.loads((tmp_path / "explain.json").read_text())).backends
+    assert one.warnings == warned and (bool(warned) or "warning: " not in shown)
+    assert all(f"warning: {each}" in shown and each in (tmp_path / "explain.html").read_text() for each in warned)
 
 
 @pytest.mark.parametrize(("share", "code"), [("0.5", 0), ("1", 1)])
 def test_fail_under(share: str, code: int) -> None:
     run(f"{SMALL}_share", "--backend", "neutron", "--calibrate", "random", "--fail-under", share, "-n", "1", code=code)
+
+
+@pytest.mark.parametrize(("demand", "code"), [((), 0), (("--fail-under", "0.1"), 1), (("--fail-under", "0"), 1)])
+def test_no_answer_is_no_share(demand: tuple[str, ...], code: int) -> None:
+    waiting = "test_explain_command:waits"
+    backends = [each for name in (waiting, "test_explain_command:raises") for each in ("--backend", name)]
+    result = run(SMALL, *backends, "--timeout", "5", *demand, code=code)
+    assert re.search(r"^operators delegated +no answer +no answer$", result.stdout, re.M), result.stdout
+    assert result.stdout.count("give a larger --timeout") == 1 and "all 0" not in result.stdout
+    assert "0 %" not in result.stderr
+    assert (f"{waiting}: no share is known: no answer in 5 s (--timeout)\n" in result.stderr) == bool(code)
 
 
 def test_a_backend_that_ends_its_process_is_told(tmp_path: Path) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from io import StringIO
 
 from rich.console import Console
 
-from npu_assay.conformance.explain.record import Cause, Explained, Explanation, Operator, Reason
-from npu_assay.conformance.explain.text import print_explanation
+from npu_assay.conformance.explain.record import Cause, Comparison, Explained, Explanation, Layer, Operator, Reason
+from npu_assay.conformance.explain.summary import summary_rows
+from npu_assay.conformance.explain.text import layer_lines, print_explanation
 
 STEPS = 20
 WHY = Reason("unsupported", "aten.slice", "the operator is not in the support table")
@@ -29,6 +31,32 @@ def _step(name: str, operator: str, delegate: int | None) -> Operator:
     return Operator(
         name, operator, "lstm", "LSTM", "net.py:26", "y", (), (1, 8), "float32", 0, 0, delegate, reasons, cause
     )
+
+
+def test_layers_that_lose_much_are_listed_without_a_cure() -> None:
+    """The first five of eight below 30 dB, whose error is hardly seen in the results; one above is not among them."""
+    poor = [_layer(f"mul_{n}", own=20.0 + n) for n in range(8)]
+    found = list(layer_lines([*poor, _layer("fine", own=40.0)]))
+    assert found[0] == "error that is hardly seen in the results (there, and by itself):"
+    assert [line.split(" dB  ")[0] for line in found[1:6]] == [f"  80.0 dB, {20 + n}.0" for n in range(5)]
+    assert found[6:] == ["  ... and 3 layers more, see explain.html or explain.json"]
+    assert len(list(layer_lines(poor[:5]))) == 6
+
+
+def _layer(name: str, own: float) -> Layer:
+    return Layer(name, "aten.mul.Tensor", "gru", "GRU", "net.py:5", "y", (), 80.0, own, 0, 0.0, False, ())
+
+
+def test_what_is_lost_is_told_of_classes_too() -> None:
+    """Two backends: of one 3 of 4 rows have their largest element at the same index; the other has not run."""
+    one = unrolled().backends[0]
+    heavy = replace(one, operators=(replace(one.operators[0], macs=3000), replace(one.operators[STEPS], macs=1000)))
+    ran = replace(heavy, numbers=(Comparison("device", "float", 20.0, 0.9, 1.0, 0.75),))
+    rows = list(summary_rows(Explanation("net.pt2", (ran, one))))
+    assert ("multiply-accumulates", "25.0 % of 4,000", "none") in rows
+    assert rows[-2:] == [("device against float", "20.0 dB", "-"), ("same argmax", "75.0 %", "-")]
+    image = replace(ran, numbers=(replace(ran.numbers[0], argmax=None),))
+    assert "same argmax" not in {row[0] for row in summary_rows(Explanation("net.pt2", (image,)))}
 
 
 def test_repeated_operators_stand_once() -> None:

@@ -30,6 +30,7 @@ from npu_assay.partitioners.exir import Partitioner, PartitionResult
 pytestmark = [
     pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec.` is deprecated:FutureWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning:torchao"),
+    pytest.mark.filterwarnings("ignore:The tensor attributes self.gru:UserWarning"),
 ]
 TESTS = Path(__file__).parent
 MODEL = "test_reduce:model"
@@ -104,10 +105,44 @@ def test_a_script_is_short_and_has_the_same_reason(planted: Planted, capsys: pyt
     model = model_of(torch.export.export(module, inputs), [inputs])
     program = quantize(model, How().quantizer(backend), [inputs]).program
     found = reduce(program, backend, planted.backend, "undelegated", None)
-    assert found is not None and planted.operator in found.operator.operator
+    assert found.operator is not None and planted.operator in found.operator.operator
     assert len(found.script.splitlines()) <= 20
     exec(found.script, {})  # the script that was just written, which prints what it finds
     assert capsys.readouterr().out.startswith(f"{planted.code}: ")
+
+
+class Gated(nn.Module):
+    """A convolution in groups, which Neutron does not take, then a dearer GRU, which its quantizer leaves alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(3)
+        self.cheap, self.pw = nn.Conv2d(8, 8, 1, groups=2), nn.Conv2d(8, 8, 3, groups=2)
+        self.gru = nn.GRU(16, 12, batch_first=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.gru(self.pw(self.cheap(x)).flatten(2))[0]
+        return y
+
+
+def gated() -> tuple[nn.Module, tuple[Tensor, ...]]:
+    """A factory for the command."""
+    return Gated(), (torch.randn(1, 8, 6, 6),)
+
+
+@pytest.mark.parametrize(
+    ("only", "operator", "cause"),
+    [((), "pw (Conv2d)  aten.convolution.default", "cause 2, groups: "), (("--op", "gru"), "gru (GRU)  ", "cause ")],
+)
+def test_causes_are_tried_in_the_order_of_explain(only: tuple[str, ...], operator: str, cause: str) -> None:
+    """A dearer one that no operator shows alone is told, with why."""
+    call = ["reduce", "test_reduce:gated", "--backend", "neutron", "--of", "undelegated", "--calibrate", "random"]
+    result = CliRunner().invoke(main, [*call, *only])
+    told = result.stderr.splitlines()
+    assert told[0].startswith("not shown alone: cause 1, not_quantized: ") and "aten.gru.input" in told[0]
+    assert told[0].endswith(": its operators are taken where they are quantized")
+    assert told[1].startswith(operator) and "test_reduce.py:" in told[1] and told[2].startswith(cause)
+    assert len(told) == 3 and operator in result.stdout.splitlines()[0]
 
 
 @pytest.mark.parametrize("what", ["wrong", "crash"])
@@ -179,7 +214,7 @@ def test_operators_are_called_as_users_write_them(name: str, quantized: bool) ->
     model = model_of(torch.export.export(module.eval(), inputs), [inputs])
     program = quantize(model, How().quantizer(backend), [inputs]).program if quantized else model.program
     found = reduce(program, backend, "neutron", "op", name)
-    assert found is not None and found.operator.operator == MEANT[name]
+    assert found.operator is not None and found.operator.operator == MEANT[name]
 
 
 @pytest.mark.parametrize(("name", "near"), [("sofmax", "softmax"), ("0.mx", "0.mix"), ("aten.soft.int", None)])

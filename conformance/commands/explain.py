@@ -99,6 +99,7 @@ def explain(
             raise UsageError("--pte: expected --out DIR beside it, where the files are written")
         specs = tuple(dict.fromkeys(specs))
         request = Request(model, specs, calibrate, Limits(timeout, memory), inputs, dynamic, pte)
+        written: list[Path] = []
         answer = found(request, cores() + 1 if workers is None else workers)
         explanation = answer.explanation
         text = json.dumps(explanation.as_json(), indent=1)
@@ -106,11 +107,13 @@ def explain(
             from npu_assay.conformance.explain.page import page
 
             programs = {f"{_name(backend)}.pte": data for backend, data in answer.files.items()}
-            _write(out, {JSON: f"{text}\n".encode(), PAGE: page(explanation).encode(), **programs})
+            written = _write(out, {JSON: f"{text}\n".encode(), PAGE: page(explanation).encode(), **programs})
     if as_json:
         click.echo(text)
     else:
         print_explanation(Console(width=WIDTH, emoji=False), explanation)
+    for path in written:
+        click.echo(plain(f"written: {path}"), err=as_json)
     if fail_under is not None:
         _demand(explanation, fail_under)
 
@@ -130,7 +133,8 @@ def _name(backend: str) -> str:
     return re.sub(r"[^\w.@+-]", ".", backend)
 
 
-def _write(folder: Path, files: Mapping[str, bytes]) -> None:
-    """The files, each whole or not at all."""
+def _write(folder: Path, files: Mapping[str, bytes]) -> list[Path]:
+    """The files, each whole or not at all; where they are."""
     for name, data in files.items():
         write_file(folder / name, data)
+    return [folder / name for name in files]

@@ -54,10 +54,12 @@ def reduce(
         if what == "op" and name is None:
             raise UsageError("--of op: expected --op NAME beside it")
         request = Request(model, (spec,), calibrate, Limits(timeout, memory), dynamic=dynamic)
-        found = reduced(request, what, name)
-        if found is not None and out is not None:
+        found, told = reduced(request, what, name)
+        if found and out is not None:
             write_file(out, found.encode())
-    if found is None:
+    for line in told:
+        click.echo(plain(line), err=out is None)
+    if not found:
         click.echo(plain(f"no operator of {model} shows it alone on {spec}"))
         raise SystemExit(NOTHING)
     click.echo(f"written: {out}" if out is not None else found, nl=out is not None)

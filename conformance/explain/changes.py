@@ -9,12 +9,15 @@ from itertools import islice
 from math import prod
 from typing import Any
 
+import torch
+
 from npu_assay.conformance.cases.boundaries.knob import Knob, subject, with_subject
 from npu_assay.conformance.cases.boundaries.knobs import knobs
 from npu_assay.conformance.cases.boundaries.sizes import resized
 from npu_assay.conformance.explain.asking import Asking
 from npu_assay.conformance.predicates.features import DIMENSIONS
-from npu_assay.conformance.programs.graph import Graph, Value
+from npu_assay.conformance.programs.build import model_inputs, module
+from npu_assay.conformance.programs.graph import Graph, Value, references
 from npu_assay.reference.golden.aten import canonical, parameters
 
 ASKED = 200  # changes of an operator that are tried
@@ -34,9 +37,24 @@ def smallest_change(graph: Graph, asking: Asking) -> tuple[str, Graph] | None:
             continue
         repairs = _repaired(changed, knob, found) if asking.refused(changed) else ()
         for whole in (changed, *repairs):
-            if _is_near(whole, graph) and asking.takes(whole):
+            if _is_near(whole, graph) and asking.takes(whole) and (not _does_nothing(whole) or _does_nothing(graph)):
                 return f"{_name(knob, graph)} {_text(knob.at)} -> {_text(found)}", whole
     return None
+
+
+def _does_nothing(graph: Graph) -> bool:
+    """Whether the operator's result is its operand, as of a permutation that leaves all dimensions in order."""
+    constants = {value.name for value in graph.values if value.constant}
+    operands = [ref for ref in references(subject(graph).args) if ref.name not in constants]
+    values = tuple(replace(value, quant=None) for value in graph.values)
+    steps = tuple(replace(step, quant=None) for step in graph.steps)
+    real = Graph(values, steps, (*graph.outputs, *operands))
+    try:
+        with torch.no_grad():
+            *results, x = module(real)(*model_inputs(real))
+    except Exception:  # noqa: BLE001  (torch raises anything for what has no real form)
+        return False
+    return len(operands) == 1 and all(torch.equal(y, x) for y in results)
 
 
 def _is_near(changed: Graph, graph: Graph) -> bool:

@@ -120,18 +120,18 @@ def _explained(request: Request, spec: str) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------ a part of a model
 
 
-def reduced(request: Request, what: str, name: str | None) -> str | None:
-    """The script of the smallest part that shows it, None where there is none. Raises UsageError."""
+def reduced(request: Request, what: str, name: str | None) -> tuple[str, tuple[str, ...]]:
+    """The script of the smallest part that shows it, "" where there is none, and what is told. Raises UsageError."""
     _warm(request)
 
     def prepare() -> Work:
         return lambda: json.dumps(_reduced(request, what, name)).encode()
 
-    answer = json.loads(confined(prepare, request.limits, request.backends[0]))
-    return None if answer is None else str(answer)
+    found, told = json.loads(confined(prepare, request.limits, request.backends[0]))
+    return str(found), tuple(map(str, told))
 
 
-def _reduced(request: Request, what: str, name: str | None) -> str | None:
+def _reduced(request: Request, what: str, name: str | None) -> tuple[str, tuple[str, ...]]:
     from npu_assay.conformance.backend.loading import load_whole
     from npu_assay.conformance.explain.explaining import How
     from npu_assay.conformance.explain.models import load_model, quantize, samples_of
@@ -140,8 +140,9 @@ def _reduced(request: Request, what: str, name: str | None) -> str | None:
     (spec,) = request.backends
     backend, model = load_whole(spec), load_model(request.model)
     program = model.program
-    if request.calibrate is not None and not model.is_quantized:
+    quantized = request.calibrate is not None and not model.is_quantized
+    if request.calibrate is not None and quantized:
         samples = samples_of(model, request.calibrate)
         program = quantize(model, How(request.dynamic).quantizer(backend), samples).program
-    found = reduce(program, backend, spec, what, name)
-    return None if found is None else found.script
+    found = reduce(program, backend, spec, what, name, quantized=quantized)
+    return found.script, found.told

@@ -130,7 +130,7 @@ def _of_the_range(seen: Seen, low: float, high: float) -> Iterator[str]:
     codes = f"{low:.4g} to {high:.4g}, which its codes stand for"
     if clipped > CLIPPED:
         results = f"{100 * clipped:.0f} % of its results, from {seen.low:.4g} to {seen.high:.4g},"
-        cure = "as layers before it are wrong: see those" if seen.inherited else "calibrate with inputs like these"
+        cure = "as layers before it are wrong" if seen.inherited else "calibrate with inputs like these"
         yield f"{results} lie outside {codes}: {cure}"
     elif used < UNUSED and seen.is_fixed:
         yield f"its results use {100 * used:.1f} % of {codes} whatever it computes: keep it in real numbers"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -62,9 +62,16 @@ def explained(model: Model, backend: Backend, samples: Sequence[Given] | None, h
     operators, found = causes.found()
     found = tuple(_changed(cause, causes, asking) if n < CHANGED else cause for n, cause in enumerate(found))
     one = Explained(backend.name, quantized is not None, operators, found, lowered.delegates, None, None, ())
-    one = replace(one, warnings=(*warnings_of(training), *(quantized.warnings if quantized is not None else ())))
+    warned = quantized.warnings if quantized is not None else ()
+    one = replace(one, warnings=(*warnings_of(training), *warned, *_left_over(len(model.inputs))))
     measured = _Measured(model, quantized, lowered, backend, list(model.inputs)[:RUNS])
     return measured.told_of(one), measured.buffer
+
+
+def _left_over(count: int) -> Iterator[str]:
+    """That there are samples that nothing ran on."""
+    if count > RUNS:
+        yield f"numbers: {RUNS} of {count} samples"
 
 
 def told(error: BaseException) -> str:

@@ -176,6 +176,11 @@ class Explained:
     error: str = ""
 
     @property
+    def is_unknown(self) -> bool:
+        """Whether there was no answer: its process gave none, or an error."""
+        return bool(self.error) and not self.operators
+
+    @property
     def taken(self) -> tuple[Operator, ...]:
         """The operators that are delegated."""
         return tuple(one for one in self.operators if one.delegate is not None)
@@ -200,6 +205,8 @@ class Explained:
 
     def short_of(self, share: float) -> str:
         """Why less is delegated than this share, in words; "" if it is not."""
+        if self.is_unknown:
+            return f"no share is known: {self.error.removeprefix(f'{self.backend}: ')}"
         if self.share >= share:
             return ""
         what = "multiply-accumulates" if self.macs[1] else "operators"

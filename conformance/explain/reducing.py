@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import prod
@@ -17,7 +17,7 @@ from torch.export import ExportedProgram
 
 from npu_assay.conformance.cases.make import SUBJECT
 from npu_assay.conformance.explain.asking import Asking
-from npu_assay.conformance.explain.causes import Causes
+from npu_assay.conformance.explain.causes import NOT_QUANTIZED, Causes
 from npu_assay.conformance.explain.lowered import Watched, as_edge, computing, lower, operators_of
 from npu_assay.conformance.explain.naming import is_meant, unknown, written_as
 from npu_assay.conformance.explain.origins import marked
@@ -41,16 +41,22 @@ from npu_assay.partitioners.exir import (
 )
 
 WITHIN = 60  # seconds for one operator
+TAKEN = "its operators are taken where they are quantized"
+OTHERWISE = "no model of one operator has this reason"
 REGISTER = "self.register_buffer("
 OFF = 1.01  # steps of the codes of a result by which it may differ from torch's
+
+_Group = tuple[str, str, Iterable[tuple[Operator, Graph]]]
+"""A cause ("" where none is asked for), why its operators may not show it alone, and they as models of their own."""
 
 
 @dataclass(frozen=True)
 class Reduced:
-    """An operator that shows it by itself: of the model, and as a script."""
+    """An operator that shows it by itself, as a script; None and "" where none does. told: of it and those before."""
 
-    operator: Operator
+    operator: Operator | None
     script: str
+    told: tuple[str, ...]
 
 
 class _Asked(Exception):
@@ -84,21 +90,29 @@ def edge_of(exported: ExportedProgram, backend: Backend) -> ExportedProgram:
     raise AssertionError("a lowering that asked nobody")
 
 
-def reduce(exported: ExportedProgram, backend: Backend, spec: str, what: str, name: str | None) -> Reduced | None:
-    """The first operator that shows it alone; None where none does.
+def reduce(
+    exported: ExportedProgram, backend: Backend, spec: str, what: str, name: str | None, *, quantized: bool = False
+) -> Reduced:
+    """The first operator that shows it alone.
 
-    what: a key of SHOWS. name: of an operator or a module, as users write it (`is_meant`), None for any. Raises
-    UsageError for a name that means none.
+    what: a key of SHOWS. name: of an operator or a module, as users write it (`is_meant`), None for any. quantized:
+    whether the program was quantized for the backend. Raises UsageError for a name that means none.
     """
     asking = Asking(backend, load_table(backend.table))
     if name is not None:
         _check_name(exported, backend, name)
-    parts = _left_out(exported, asking, name) if what == "undelegated" else _parts(exported, backend, name)
-    for operator, graph in parts:
-        for simpler in _simpler(graph):
-            if SHOWS[what](simpler, asking):
-                return Reduced(operator, script(simpler, operator, spec, what))
-    return None
+    hidden: list[str] = []
+    groups: Iterable[_Group] = [("", "", _parts(exported, backend, name))]
+    if what == "undelegated":
+        groups = _left_out(exported, asking, name, quantized)
+    for cause, why, parts in groups:
+        for operator, graph in parts:
+            for simpler in _simpler(graph):
+                if SHOWS[what](simpler, asking):
+                    told = (*hidden, place(operator), *filter(None, [cause]))
+                    return Reduced(operator, script(simpler, operator, spec, what), told)
+        hidden += [f"not shown alone: {cause}: {why}"] if cause else []
+    return Reduced(None, "", tuple(hidden))
 
 
 def _check_name(exported: ExportedProgram, backend: Backend, name: str) -> None:
@@ -125,14 +139,17 @@ def _parts(exported: ExportedProgram, backend: Backend, name: str | None) -> Ite
             yield operator, alone(program, node)
 
 
-def _left_out(exported: ExportedProgram, asking: Asking, meant: str | None) -> Iterator[tuple[Operator, Graph]]:
-    """The operators that are root causes, the dearest first."""
-    causes = Causes(lower(exported, asking.backend), asking, quantized=False)
-    for cause in causes.found()[1]:
-        for name in cause.roots:
-            operator, written = causes.operators[name], written_as(exported.graph, causes.nodes[name])
-            if meant is None or is_meant(meant, operator, written):
-                yield from ((operator, graph) for graph in causes.smallest(name, cause.code))
+def _left_out(exported: ExportedProgram, asking: Asking, meant: str | None, quantized: bool) -> Iterator[_Group]:
+    """The root causes in the order of `assay explain`, each with its operators, the dearest first."""
+    causes = Causes(lower(exported, asking.backend), asking, quantized)
+    for number, cause in enumerate(causes.found()[1], 1):
+        roots = sorted((causes.operators[name] for name in cause.roots), key=lambda one: -one.macs)
+        if meant is not None:
+            roots = [one for one in roots if is_meant(meant, one, written_as(exported.graph, causes.nodes[one.name]))]
+        if roots:
+            parts = ((one, graph) for one in roots for graph in causes.smallest(one.name, cause.code))
+            why = TAKEN if cause.code == NOT_QUANTIZED.code else OTHERWISE
+            yield f"cause {number}, {cause}", why, parts
 
 
 def _simpler(graph: Graph) -> Iterator[Graph]:

@@ -8,15 +8,20 @@ from dataclasses import dataclass
 from npu_assay.conformance.explain.record import Comparison, Explained, Explanation, Layer, Operator
 
 MODEL = "(model)"
+NO_ANSWER = "no answer"
 
 
 def summary_rows(explanation: Explanation) -> Iterator[tuple[str, ...]]:
     """What is told of every backend, a line each: its name, then one cell for each backend."""
-    yield from ((name, *map(tell, explanation.backends)) for name, tell in ROWS)
+    for number, (name, tell) in enumerate(ROWS):
+        unknown = "-" if number else NO_ANSWER
+        yield (name, *(unknown if one.is_unknown else tell(one) for one in explanation.backends))
     pairs = dict.fromkeys((each.given, each.wanted) for one in explanation.backends for each in one.numbers)
     for given, wanted in pairs:
-        cells = (_compared(one.numbers, given, wanted) for one in explanation.backends)
-        yield (f"{given} against {wanted}", *cells)
+        found = [_pair(one.numbers, given, wanted) for one in explanation.backends]
+        yield (f"{given} against {wanted}", *map(_compared, found))
+        if any(each is not None and each.argmax is not None for each in found):
+            yield ("same argmax", *map(_same_argmax, found))
 
 
 def _share(part: int, whole: int) -> str:
@@ -27,13 +32,17 @@ def _percent(part: int, whole: int) -> str:
     return f"{100 * part / whole:.1f} %" if whole else "none"
 
 
+def _of(part: int, whole: int) -> str:
+    return f"{_percent(part, whole)} of {whole:,}" if whole else "none"
+
+
 def _number(count: int | None) -> str:
     return "-" if count is None else f"{count:,}"
 
 
 ROWS: tuple[tuple[str, Callable[[Explained], str]], ...] = (
     ("operators delegated", lambda one: _share(len(one.taken), len(one.operators))),
-    ("multiply-accumulates", lambda one: _percent(*one.macs)),
+    ("multiply-accumulates", lambda one: _of(*one.macs)),
     ("parameters", lambda one: _percent(*one.parameters)),
     ("delegates", lambda one: str(len(one.delegates))),
     ("bytes over their borders", lambda one: _number(sum(each.takes + each.gives for each in one.delegates))),
@@ -42,11 +51,18 @@ ROWS: tuple[tuple[str, Callable[[Explained], str]], ...] = (
 )
 
 
-def _compared(numbers: Iterable[Comparison], given: str, wanted: str) -> str:
-    found = next((each for each in numbers if (each.given, each.wanted) == (given, wanted)), None)
+def _pair(numbers: Iterable[Comparison], given: str, wanted: str) -> Comparison | None:
+    return next((each for each in numbers if (each.given, each.wanted) == (given, wanted)), None)
+
+
+def _compared(found: Comparison | None) -> str:
     if found is None:
         return "-"
     return "equal" if not found.largest else "-" if found.sqnr is None else f"{found.sqnr:.1f} dB"
+
+
+def _same_argmax(found: Comparison | None) -> str:
+    return "-" if found is None or found.argmax is None else f"{100 * found.argmax:.1f} %"
 
 
 def added(one: Layer) -> str:

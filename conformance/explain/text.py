@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.tree import Tree
 
 from npu_assay.conformance.common.escaped import counted, plain
-from npu_assay.conformance.explain.cures import SEEN
+from npu_assay.conformance.explain.cures import POOR, SEEN
 from npu_assay.conformance.explain.layers import INPUT
 from npu_assay.conformance.explain.record import Cause, Explained, Explanation, Layer, Operator
 from npu_assay.conformance.explain.summary import MODEL, Module, added, module_tree, short, summary_rows
@@ -22,6 +22,7 @@ SHOWN = 6  # operators of a cause
 CAUSES = 12
 LAYERS = 5
 PLACE = 84  # characters
+TOO_LONG = "(--timeout)"  # in the error of a process that was not waited for any longer
 
 
 def print_explanation(console: Console, explanation: Explanation) -> None:
@@ -29,6 +30,8 @@ def print_explanation(console: Console, explanation: Explanation) -> None:
     console.print(f"[bold]{_safe(explanation.model)}[/]", highlight=False)
     names = [one.backend for one in explanation.backends]
     print_table(console, ("", *names), list(summary_rows(explanation)), right=range(1, len(names) + 1))
+    if any(TOO_LONG in one.error for one in explanation.backends):
+        console.print("give a larger --timeout", highlight=False)
     for one in explanation.backends:
         _print_backend(console, one)
 
@@ -86,13 +89,17 @@ def _times(count: int) -> str:
 
 
 def layer_lines(layers: Sequence[Layer]) -> Iterator[str]:
-    """The layers that add most error, and what would help."""
-    told = [one for one in layers if one.infinite or one.cures or (one.effect is not None and one.effect < SEEN)]
+    """The layers that lose much by themselves or at the results, or have something wrong, and what would help."""
+    told = [one for one in layers if one.infinite or one.cures or _is_less(one.effect, SEEN) or _is_less(one.own, POOR)]
     seen = [one for one in told if one.infinite or one.effect is None or one.effect < SEEN]
     yield from _listed("error enters (what a layer adds: at the results of the model, and by itself):", seen)
     yield from _listed(
         "error that is hardly seen in the results (there, and by itself):", [one for one in told if one not in seen]
     )
+
+
+def _is_less(decibels: float | None, limit: float) -> bool:
+    return decibels is not None and decibels < limit
 
 
 def _listed(title: str, layers: Sequence[Layer]) -> Iterator[str]:
@@ -102,6 +109,8 @@ def _listed(title: str, layers: Sequence[Layer]) -> Iterator[str]:
         lost = "infinite" if one.infinite else added(one)
         yield f"  {lost}  {shorten(place(one), PLACE - len(lost))}"
         yield from (f"    {cure}" for cure in one.cures)
+    if len(layers) > LAYERS:
+        yield f"  ... and {counted(len(layers) - LAYERS, 'layer')} more, see explain.html or explain.json"
 
 
 def place(one: Operator | Layer) -> str:
