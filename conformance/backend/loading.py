@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING
 from npu_assay.conformance.adapters import adapted
 from npu_assay.conformance.backend.environment import installed_version
 from npu_assay.conformance.backend.importing import import_regular
+from npu_assay.conformance.common.describing import own_place
 from npu_assay.conformance.common.errors import UsageError, nearest
 from npu_assay.conformance.record.levels import COMPILES, LEVELS, NUMBERS, TAGS, reaches
 
@@ -211,7 +211,5 @@ def _loading(where: str, name: str) -> Iterator[None]:
     except SystemExit as error:
         raise BackendSpecError(f"{where}: importing {name} ends the process (exit code {error.code})") from error
     except Exception as error:  # a module may raise anything; the message says what and where
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        found = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        place = f"{Path(frame.filename).name}, line {frame.lineno}"
-        raise BackendSpecError(f"{where}: cannot import {name}: {found} ({place})") from error
+        found = f"{type(error).__name__}: {' '.join(str(error).split())}{own_place(error)}"
+        raise BackendSpecError(f"{where}: cannot import {name}: {found}") from error

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 import torch
@@ -14,6 +16,7 @@ from torch import Tensor, fx, nn
 from torch.export import ExportedProgram
 
 from npu_assay.conformance.backend.loading import load_object
+from npu_assay.conformance.common.describing import own_place
 from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.common.npy import NpyError, npy_arrays, npy_names
 from npu_assay.conformance.explain.archives import read_program
@@ -32,6 +35,8 @@ LIBRARIES = ("builtins", "torch", "torchao")
 """Modules of warnings that a user of the quantizer can do nothing about."""
 WIDE_CURE = "export module.float() with inputs of float32, or put .float() after what has to be exact"
 OPEN = "the model has dynamic sizes; quantized here it has those of its example inputs, and is explained with these"
+LONGEST = 300  # characters of an error
+SENTENCES = re.compile(rf".{{,{LONGEST}}}$|.{{1,{LONGEST}}}[.!?](?=\s)")
 SAMPLES = 4  # random inputs that calibrate
 EXPECTED = "a pair (module, example inputs) or (module, tuple, dict by name)"
 EXAMPLES = "a tensor, a tuple, a dict by name, or a tuple and a dict"
@@ -110,8 +115,12 @@ def _example(spec: str, given: Sequence[object]) -> Inputs:
 
 
 def _told(error: Exception) -> str:
-    """An error in one line."""
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+    """An error in one line: the whole sentences that fit, without torch's own frames, and the user's line."""
+    text = " ".join(str(error).partition("\nCaused by: (")[0].split())
+    short = SENTENCES.match(text)
+    return (
+        f"{type(error).__name__}: {short[0] if short else shorten(text, LONGEST, placeholder=' ...')}{own_place(error)}"
+    )
 
 
 # ------------------------------------------------------------------------------------ calibration
