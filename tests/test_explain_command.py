@@ -302,6 +302,14 @@ def test_archives_that_are_refused(
     assert message in run(path, "--backend", "neutron", "-n", "1", code=2).output
 
 
+def test_other_files_are_told_what_they_are(tmp_path: Path) -> None:
+    torch.save(Small().state_dict(), state := tmp_path / "sd.pt2")
+    assert "of torch.save or torch.jit.save; torch.export.save(" in run(state, "--backend", "neutron", code=2).output
+    (lowered := tmp_path / "model.pte").write_bytes(b"")
+    shown = run(lowered, "--backend", "neutron", code=2).output
+    assert "'assay inspect'" in shown and "'assay run'" in shown and shown.count("\n") == 1
+
+
 def test_pickled_samples_are_never_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "model.pt2"

@@ -37,6 +37,8 @@ WIDE_CURE = "export module.float() with inputs of float32, or put .float() after
 OPEN = "the model has dynamic sizes; quantized here it has those of its example inputs, and is explained with these"
 LONGEST = 300  # characters of an error
 SENTENCES = re.compile(rf".{{,{LONGEST}}}$|.{{1,{LONGEST}}}[.!?](?=\s)")
+NAMELESS = re.compile(r"arr_\d+")
+"""What numpy calls an array that is given no name."""
 SAMPLES = 4  # random inputs that calibrate
 EXPECTED = "a pair (module, example inputs) or (module, tuple, dict by name)"
 EXAMPLES = "a tensor, a tuple, a dict by name, or a tuple and a dict"
@@ -138,7 +140,8 @@ def samples_of(model: Model, source: str) -> tuple[Inputs, ...]:
     wanted = {n: x for n, x in zip(named(model.program), example.leaves, strict=True) if isinstance(x, Tensor)}
     arrays = _arrays(Path(source), list(wanted))
     if len(arrays) != len(wanted):
-        raise UsageError(f"{source}: found {len(arrays)} arrays, expected {len(wanted)}, one for each input")
+        names = ", ".join(wanted)
+        raise UsageError(f"{source}: found {len(arrays)} arrays, expected {len(wanted)}, one for each input: {names}")
     pairs = zip(arrays, wanted.values(), strict=True)
     columns = [_samples(source, number, a, x) for number, (a, x) in enumerate(pairs)]
     counts = {len(column) for column in columns}
@@ -148,7 +151,7 @@ def samples_of(model: Model, source: str) -> tuple[Inputs, ...]:
 
 
 def _arrays(path: Path, wanted: Sequence[str]) -> list[Tensor]:
-    """The arrays of a file in the order of the inputs, where it has their names; else in its own."""
+    """The arrays of a file in the order of the inputs, where it has their names; in its own, where they have none."""
     try:
         data = path.read_bytes()
         found = [torch.from_numpy(array.copy()) for array in npy_arrays(data)]
@@ -159,7 +162,12 @@ def _arrays(path: Path, wanted: Sequence[str]) -> list[Tensor]:
         hint = "" if path.suffix else f"; expected an .npz file, or {RANDOM!r}"
         raise UsageError(f"{path}: cannot be read: {error.strerror or error}{hint}") from error
     known = dict(zip(names, found, strict=True)) if len(names) == len(found) else {}
-    return [known[name] for name in wanted] if set(known) == set(wanted) else found
+    if set(known) == set(wanted):
+        return [known[name] for name in wanted]
+    if len(known) == len(wanted) > 1 and not all(map(NAMELESS.fullmatch, known)):
+        hint = "or none, for their order: np.savez(path, first, second)"
+        raise UsageError(f"{path}: found arrays {', '.join(known)}, expected the names {', '.join(wanted)}, {hint}")
+    return found
 
 
 def _samples(source: str, number: int, array: Tensor, x: Tensor) -> list[Tensor]:
