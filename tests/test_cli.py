@@ -205,6 +205,7 @@ def test_a_failure_says_what_is_wrong_and_how_to_see_it_again(tmp_path: Path) ->
     ("arguments", "message"),
     [
         (("certify", "neutrn"), "no backend 'neutrn', did you mean 'neutron'? (install its package, or give module:"),
+        (("certify", "ethos-u65"), "no backend 'ethos-u65'; known: ethos-u55, ethos-u85, "),
         (("certify", "nowhere:backend"), "cannot import nowhere"),
         (("certify", "fake_backend:backnd"), "did you mean 'backend'?"),
         (("certify", "fake_backend:"), "expected module:attribute"),

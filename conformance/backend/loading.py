@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -149,8 +150,15 @@ def target(spec: str) -> str:
     known = registered()
     if spec not in known:
         hint = "install its package, or give module:attribute, such as my_npu:backend"
-        raise BackendSpecError(f"no backend {spec!r}{nearest(spec, known)} ({hint})")
+        near = nearest(spec, [name for name in known if not _is_other_number(spec, name)], 0) or nearest("", known)
+        raise BackendSpecError(f"no backend {spec!r}{near} ({hint})")
     return known[spec].value
+
+
+def _is_other_number(spec: str, name: str) -> bool:
+    """Whether they differ in their digits alone: another device, not a mistyped one."""
+    spelled, other = (re.sub(r"\d+", "0", text) for text in (spec, name))
+    return spelled == other
 
 
 def needed_path(spec: str) -> str:
