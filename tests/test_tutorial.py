@@ -1,4 +1,4 @@
-"""docs/tutorial.md and docs/lowering.md from top to bottom: files, changes, commands, and what they print."""
+"""The tutorial and the pages on lowering and Python from top to bottom: files, changes, commands, what they print."""
 
 from __future__ import annotations
 
@@ -81,6 +81,14 @@ def test_the_page_on_lowering(tmp_path: Path) -> None:
     for backend in ("neutron import backend", "ethosu import ethos_u55 as backend"):
         (tmp_path / "other.py").write_text(code.replace("xnnpack import backend", backend))
         assert "largest difference" in run(f"{sys.executable} other.py", tmp_path)
+
+
+def test_the_page_on_python(tmp_path: Path) -> None:
+    (code,) = (code for code, _ in BLOCK.findall((DOCS / "python.md").read_text()) if code)
+    (tmp_path / "page.py").write_text(code)
+    shown = ["neutron takes 1 of 2", "aten.convolution.default 0 ... 0", "aten.gelu.default 1 ... None"]
+    shown += ["unsupported the operator is not in the support table found: aten.gelu.default hint: at: ('...gelu...',)"]
+    printed([*shown, "device against quantized ... dB", "0 ... dB"], run(f"{sys.executable} page.py", tmp_path))
 
 
 def short(operators: Iterable[object]) -> list[str]:
