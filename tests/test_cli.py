@@ -205,6 +205,7 @@ def test_a_failure_says_what_is_wrong_and_how_to_see_it_again(tmp_path: Path) ->
     ("arguments", "message"),
     [
         (("certify", "neutrn"), "no backend 'neutrn', did you mean 'neutron'? (install its package, or give module:"),
+        (("certify", "ethos-u65"), "no backend 'ethos-u65'; known: ethos-u55, ethos-u85, "),
         (("certify", "nowhere:backend"), "cannot import nowhere"),
         (("certify", "fake_backend:backnd"), "did you mean 'backend'?"),
         (("certify", "fake_backend:"), "expected module:attribute"),
@@ -222,6 +223,10 @@ def test_a_failure_says_what_is_wrong_and_how_to_see_it_again(tmp_path: Path) ->
         (("certify", "unreadable_module:backend"), "expected ':' (unreadable_module.py, line 1)"),
         (("certify", "fake_backend:backend", "--waivers", "missing.toml"), "cannot read the waivers"),
         (("show", "fake_backend:backend", "aten.neg.defalt"), "'aten.neg.defalt'; nearest: aten.neg.default"),
+        (
+            ("show", "neutron", "gelu"),
+            "has no operator 'gelu'; the suite knows aten.gelu.default, which the table does not",
+        ),
         (("certify", "fake_backend:backend", "--table", STRANGE), "no cases for 'aten.frobnicate.default'"),
         (("verify", "nowhere"), "no such folder"),
     ],

@@ -21,7 +21,7 @@ import torch
 from click.testing import CliRunner, Result
 from explain_models import Small, small
 from quantizing import QUANTIZES
-from torch import nn
+from torch import Tensor, nn
 
 import npu_assay
 from npu_assay.conformance.backend.loading import load_backend
@@ -35,6 +35,29 @@ pytestmark = QUANTIZES
 def broken() -> object:
     """A factory that fails."""
     raise RuntimeError("no weights here")
+
+
+class Wrong(nn.Module):
+    """A product whose sizes do not fit; with `asks`, a branch on data."""
+
+    def __init__(self, asks: bool) -> None:
+        super().__init__()
+        self.asks, self.layer = asks, nn.Linear(3, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.asks and x.sum() > 0:  # the branch
+            return x
+        return self.layer(x)  # type: ignore[no-any-return]  # the product
+
+
+def misfit() -> object:
+    """A factory of a model that raises in torch, on a line of its own."""
+    return Wrong(asks=False), torch.ones(2, 4)
+
+
+def branches() -> object:
+    """A factory of a model that export refuses."""
+    return Wrong(asks=True), torch.ones(2, 4)
 
 
 def sized() -> object:
@@ -214,6 +237,37 @@ def test_what_cannot_be_asked(arguments: list[str], message: str) -> None:
     assert result.output.startswith("assay: ") and result.output.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("model", "line", "ends"),
+    [
+        ("broken", 'raise RuntimeError("no weights here")', "RuntimeError: no weights here"),
+        ("misfit", "# the product", "must have same reduction dim, but got [2, 4] X [3, 4]."),
+        ("branches", "# the branch", "such as guard_or_false, guard_or_true and statically_known_true."),
+    ],
+)
+def test_a_model_that_raises_is_told_with_its_own_line(model: str, line: str, ends: str) -> None:
+    result = run(f"test_explain_command:{model}", "--backend", "neutron", "-n", "1", code=2)
+    number = next(n for n, text in enumerate(Path(__file__).read_text().splitlines(), 1) if text.endswith(line))
+    assert f"{ends} (test_explain_command.py:{number})" in result.output and result.output.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("One. " + "two " * 90 + ".", "One."),
+        ("word " * 90, " ..."),
+        ("No period. And more", "And more"),
+    ],
+)
+def test_what_a_model_raises_is_told_in_whole_sentences(said: str, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails() -> object:
+        raise RuntimeError(said)
+
+    monkeypatch.setattr(sys.modules[__name__], "broken", fails)
+    shown = run("test_explain_command:broken", "--backend", "neutron", "-n", "1", code=2).output
+    assert f"{told} (test_explain_command.py:" in shown and len(shown) < 460
+
+
 @pytest.mark.parametrize("processes", ["1", "2"])
 def test_a_module_that_exits(processes: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever asks gets one line, in one process or several."""
@@ -280,6 +334,14 @@ def test_archives_that_are_refused(
     torch.export.save(torch.export.export(small()[0].eval(), small()[1]), path)
     _edited(path, change, more)
     assert message in run(path, "--backend", "neutron", "-n", "1", code=2).output
+
+
+def test_other_files_are_told_what_they_are(tmp_path: Path) -> None:
+    torch.save(Small().state_dict(), state := tmp_path / "sd.pt2")
+    assert "of torch.save or torch.jit.save; torch.export.save(" in run(state, "--backend", "neutron", code=2).output
+    (lowered := tmp_path / "model.pte").write_bytes(b"")
+    shown = run(lowered, "--backend", "neutron", code=2).output
+    assert "'assay inspect'" in shown and "'assay run'" in shown and shown.count("\n") == 1
 
 
 def test_pickled_samples_are_never_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -164,6 +164,17 @@ def test_samples_of_a_file_go_by_the_names_of_inputs(tmp_path: Path) -> None:
     assert [each.kwargs["attention_mask"].tolist() for each in found] == masks.tolist()
 
 
+@pytest.mark.parametrize("names", [("attention_mask", "ids"), ("mask", "ids"), ("arr_0", "ids")])
+def test_arrays_of_other_names_are_not_guessed(names: tuple[str, str], tmp_path: Path) -> None:
+    arrays: Any = np.arange(4).reshape(1, 1, 4), np.ones((1, 1, 4), dtype=np.float32)
+    model = load_model("test_explain_inputs:by_name")
+    np.savez(path := tmp_path / "samples.npz", **dict[str, Any](zip(names, arrays, strict=True)))
+    with pytest.raises(UsageError, match=f"found arrays {', '.join(names)}, expected the names attention_mask, input_"):
+        samples_of(model, str(path))
+    np.savez(path, *arrays[::-1])
+    assert samples_of(model, str(path))[0].kwargs["input_ids"].tolist() == arrays[0][0].tolist()
+
+
 def test_every_leaf_has_numbers_of_its_own() -> None:
     example = inputs_of(load_model("test_explain_inputs:mixed").program, (PAIR, SCALE))
     for seed in (1, 2):

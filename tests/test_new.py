@@ -8,6 +8,7 @@ import io
 import re
 import shlex
 import shutil
+import subprocess
 import tokenize
 import tomllib
 from collections.abc import Iterator
@@ -61,6 +62,16 @@ def test_lines_of_code_are_counted_without_words_and_imports() -> None:
 def test_a_newcomer_has_few_lines_to_read() -> None:
     files = scaffold.rendered("my_npu")
     assert 0 < sum(code_lines(files[f"my_npu/{name}"]) for name in OWN) <= MOST
+
+
+def test_what_commands_write_is_ignored_and_no_source_is(tmp_path: Path) -> None:
+    folder = tmp_path / "my_npu"
+    assert new("my_npu", "--out", folder).exit_code == 0
+    made = ["assay-my_npu/report.html", "build/lib/a.py", "my_npu.egg-info/PKG-INFO", "my_npu/__pycache__/a.pyc"]
+    subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
+    paths = "\n".join([*made, *scaffold.rendered("my_npu")])
+    done = subprocess.run(["git", "check-ignore", "--stdin"], cwd=folder, input=paths, capture_output=True, text=True)
+    assert done.stdout.split() == made
 
 
 @pytest.mark.parametrize(("name", "prefix"), [("a", "A"), ("my_npu", "MyNpu"), ("zz_9_long_name", "Zz9LongName")])

@@ -387,14 +387,16 @@ def test_unreadable_waivers_are_refused(text: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("checks", "message"),
+    ("text", "message"),
     [
-        ("", "key 'checks' is missing: a waiver names the checks that may fail, such as checks = "),
-        ("checks = ['gate 1']\n", "unknown check 'gate 1', did you mean 'gate1'?"),
+        (WAIVER, "key 'checks' is missing: a waiver names the checks that may fail, such as checks = "),
+        (f"{WAIVER}checks = ['gate 1']\n", "unknown check 'gate 1', did you mean 'gate1'?"),
+        (WAIVER.replace("[[waiver]]", "[waiver]"), "w.toml: found [waiver], expected [[waiver]], with two brackets"),
+        (f"{WAIVER}check = ['gate1']\n", "'reason'] and perhaps max_lsb, found ["),
     ],
 )
-def test_a_waiver_without_checks_is_told_the_new_form(checks: str, message: str, tmp_path: Path) -> None:
-    (tmp_path / "w.toml").write_text(f"{WAIVER}{checks}expires = 2026-01-01\n")
+def test_a_waiver_of_another_form_is_told_the_right_one(text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "w.toml").write_text(f"{text}expires = 2026-01-01\n")
     found = CliRunner().invoke(main, ["certify", "neutron", "--waivers", str(tmp_path / "w.toml")])
     assert found.exit_code == 2 and found.output.count("\n") == 1 and message in found.output
 

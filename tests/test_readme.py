@@ -58,6 +58,8 @@ def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 def test_a_fresh_machine_needs_two_commands() -> None:
     assert printed("Two commands") == [INSTALL, TEST]
+    pinned = re.findall(r"^torch==\S+$", (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE)
+    assert re.findall(r"`pip install (torch\S+) --index-url", section("Two commands")) == pinned
 
 
 def test_the_check_takes_the_two_commands_from_the_readme() -> None:

@@ -1,4 +1,4 @@
-"""docs/tutorial.md and docs/lowering.md from top to bottom: files, changes, commands, and what they print."""
+"""The tutorial and the pages on lowering and Python from top to bottom: files, changes, commands, what they print."""
 
 from __future__ import annotations
 
@@ -6,11 +6,18 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("torchao", reason="the quantizers are the extra `quantize`")
+
+import torch
+
+from npu_assay.partitioners.ethosu.operators import _EXPORTED
+from npu_assay.partitioners.neutron import quantizer as neutron
+from npu_assay.partitioners.xnnpack import quantizer as xnnpack
 
 DOCS = Path(__file__).parent.parent / "docs"
 BLOCK = re.compile(r"```python\n(.*?)```|^((?:    [^\n]*\n)+)", re.MULTILINE | re.DOTALL)
@@ -74,3 +81,32 @@ def test_the_page_on_lowering(tmp_path: Path) -> None:
     for backend in ("neutron import backend", "ethosu import ethos_u55 as backend"):
         (tmp_path / "other.py").write_text(code.replace("xnnpack import backend", backend))
         assert "largest difference" in run(f"{sys.executable} other.py", tmp_path)
+
+
+def test_the_page_on_python(tmp_path: Path) -> None:
+    (code,) = (code for code, _ in BLOCK.findall((DOCS / "python.md").read_text()) if code)
+    (tmp_path / "page.py").write_text(code)
+    shown = ["neutron takes 1 of 2", "aten.convolution.default 0 ... 0", "aten.gelu.default 1 ... None"]
+    shown += ["unsupported the operator is not in the support table found: aten.gelu.default hint: at: ('...gelu...',)"]
+    printed([*shown, "device against quantized ... dB", "0 ... dB"], run(f"{sys.executable} page.py", tmp_path))
+
+
+def short(operators: Iterable[object]) -> list[str]:
+    """The names of torch operators as programs write them, sorted."""
+    return sorted({str(each).split(".")[1].strip("_").removesuffix("_copy") for each in operators} - {""})
+
+
+def test_the_operators_that_each_quantizer_knows() -> None:
+    own, later = (neutron.annotated(release) for release in ("1.3", "1.4"))
+    aten = torch.ops.aten
+    named = (*neutron.CONVOLUTIONS, *neutron.NAMED_PADDING, *neutron.SPLITS, aten.div.Tensor)
+    known = {
+        "`NeutronQuantizer`": short([*own, *named, aten.linear.default, aten.addmm.default, aten.cat.default]),
+        '`NeutronQuantizer("1.4")` also': short({*later} - {*own}),
+        "`XnnpackQuantizer`": short([*xnnpack.KEEP_INPUT, *(each for rule in xnnpack.RULES for each in rule.targets)]),
+        "`EthosUQuantizer`": short(
+            name for name, row in _EXPORTED.items() if (row.annotation or row.rewrite) and name.count(".") == 2
+        ),
+    }
+    rows = dict(re.findall(r"^\| (`\w+Quantizer.*?) \| (\w+(?:, \w+)+) \|$", (DOCS / "lowering.md").read_text(), re.M))
+    assert rows == {name: ", ".join(operators) for name, operators in known.items()}

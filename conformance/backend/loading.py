@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import sys
-import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from npu_assay.conformance.adapters import adapted
 from npu_assay.conformance.backend.environment import installed_version
 from npu_assay.conformance.backend.importing import import_regular
+from npu_assay.conformance.common.describing import own_place
 from npu_assay.conformance.common.errors import UsageError, nearest
 from npu_assay.conformance.record.levels import COMPILES, LEVELS, NUMBERS, TAGS, reaches
 
@@ -149,8 +150,15 @@ def target(spec: str) -> str:
     known = registered()
     if spec not in known:
         hint = "install its package, or give module:attribute, such as my_npu:backend"
-        raise BackendSpecError(f"no backend {spec!r}{nearest(spec, known)} ({hint})")
+        near = nearest(spec, [name for name in known if not _is_other_number(spec, name)], 0) or nearest("", known)
+        raise BackendSpecError(f"no backend {spec!r}{near} ({hint})")
     return known[spec].value
+
+
+def _is_other_number(spec: str, name: str) -> bool:
+    """Whether they differ in their digits alone: another device, not a mistyped one."""
+    spelled, other = (re.sub(r"\d+", "0", text) for text in (spec, name))
+    return spelled == other
 
 
 def needed_path(spec: str) -> str:
@@ -211,7 +219,5 @@ def _loading(where: str, name: str) -> Iterator[None]:
     except SystemExit as error:
         raise BackendSpecError(f"{where}: importing {name} ends the process (exit code {error.code})") from error
     except Exception as error:  # a module may raise anything; the message says what and where
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        found = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        place = f"{Path(frame.filename).name}, line {frame.lineno}"
-        raise BackendSpecError(f"{where}: cannot import {name}: {found} ({place})") from error
+        found = f"{type(error).__name__}: {' '.join(str(error).split())}{own_place(error)}"
+        raise BackendSpecError(f"{where}: cannot import {name}: {found}") from error

@@ -24,6 +24,7 @@ from npu_assay.files import make_folder
 # Path in the new folder -> template; "{name}" is the package's name.
 FILES: Mapping[str, str] = MappingProxyType(
     {
+        ".gitignore": "gitignore.jinja",
         "README.md": "README.md.jinja",
         "pyproject.toml": "pyproject.toml.jinja",
         "{name}/__init__.py": "init.py.jinja",

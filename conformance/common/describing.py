@@ -31,6 +31,13 @@ def frames(error: BaseException) -> tuple[str, ...]:
     return tuple(_frame(frame) for frame in kept[-FRAMES:])
 
 
+def own_place(error: BaseException) -> str:
+    """The last frame in a file of the user's own, " (model.py:12)"; of an installed package if there is none, or ""."""
+    found = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_known(Path(frame.filename))]
+    own = [frame for frame in found if not _INSTALLED & {*Path(frame.filename).parts}]
+    return next((f" ({_relative(Path(last.filename))}:{last.lineno})" for last in (own or found)[-1:]), "")
+
+
 def _frame(frame: traceback.FrameSummary) -> str:
     said = " ".join((frame.line or "").split())
     text = f"{_relative(Path(frame.filename))}:{frame.lineno} in {frame.name}{said and f': {said}'}"
@@ -39,12 +46,13 @@ def _frame(frame: traceback.FrameSummary) -> str:
 
 def _is_known(path: Path) -> bool:
     parts = path.parts
-    if "site-packages" in parts or "dist-packages" in parts:
+    if _INSTALLED & {*parts}:
         return "torch" in parts
     known = (_PACKAGE / "conformance", _PACKAGE / "partitioners" / "exir", Path(sysconfig.get_path("stdlib")))
     return not path.is_absolute() or any(path.is_relative_to(folder) for folder in known)
 
 
+_INSTALLED = {"site-packages", "dist-packages"}
 _PACKAGE = Path(__file__).parents[2]
 
 

@@ -58,7 +58,9 @@ def _harmless(path: Path) -> io.BytesIO:
         for name in given.namelist():
             record = name.partition("/")[2]
             if not record.startswith(KNOWN) and record not in ALONE:
-                raise UsageError(f"{path}: found {name!r}, expected the records of one exported program")
+                raise UsageError(
+                    f"{path}: found {name!r}{_writer(record)}, expected the records of one exported program"
+                )
             data = given.read(name)
             if record.endswith(".json"):
                 _check(path, name, parsed := json.loads(data))
@@ -66,6 +68,13 @@ def _harmless(path: Path) -> io.BytesIO:
             taken.writestr(name, b"" if record.startswith(SAMPLES) else data)
     made.seek(0)
     return made
+
+
+def _writer(record: str) -> str:
+    """What wrote such a record, where users mistake it for what writes programs."""
+    if record != "data.pkl":
+        return ""
+    return " of torch.save or torch.jit.save; torch.export.save(torch.export.export(model, inputs), path) is needed"
 
 
 def _plain(path: Path, data: Any) -> Any:

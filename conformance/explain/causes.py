@@ -56,7 +56,7 @@ TRAINED = f"it does as in training: {CURE}"
 HINTS: Mapping[str, str] = {
     NOT_QUANTIZED.sentence: "quantize the model: --calibrate FILE.npz, or --calibrate random",
     LEFT_OUT.sentence: "quantize it as the layers around it",
-    LEFT_ALONE.sentence: "write it in layers that the quantizer knows",
+    LEFT_ALONE.sentence: "write it in operators that the quantizer knows (listed in docs/lowering.md)",
 }
 FIXED = (Quant(1 / 256, -128), Quant(1 / 128, 0))
 """Codes of results between 0 and 1, and between -1 and 1."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 import torch
@@ -14,6 +16,7 @@ from torch import Tensor, fx, nn
 from torch.export import ExportedProgram
 
 from npu_assay.conformance.backend.loading import load_object
+from npu_assay.conformance.common.describing import own_place
 from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.common.npy import NpyError, npy_arrays, npy_names
 from npu_assay.conformance.explain.archives import read_program
@@ -32,6 +35,10 @@ LIBRARIES = ("builtins", "torch", "torchao")
 """Modules of warnings that a user of the quantizer can do nothing about."""
 WIDE_CURE = "export module.float() with inputs of float32, or put .float() after what has to be exact"
 OPEN = "the model has dynamic sizes; quantized here it has those of its example inputs, and is explained with these"
+LONGEST = 300  # characters of an error
+SENTENCES = re.compile(rf".{{,{LONGEST}}}$|.{{1,{LONGEST}}}[.!?](?=\s)")
+NAMELESS = re.compile(r"arr_\d+")
+"""What numpy calls an array that is given no name."""
 SAMPLES = 4  # random inputs that calibrate
 EXPECTED = "a pair (module, example inputs) or (module, tuple, dict by name)"
 EXAMPLES = "a tensor, a tuple, a dict by name, or a tuple and a dict"
@@ -110,8 +117,12 @@ def _example(spec: str, given: Sequence[object]) -> Inputs:
 
 
 def _told(error: Exception) -> str:
-    """An error in one line."""
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+    """An error in one line: the whole sentences that fit, without torch's own frames, and the user's line."""
+    text = " ".join(str(error).partition("\nCaused by: (")[0].split())
+    short = SENTENCES.match(text)
+    return (
+        f"{type(error).__name__}: {short[0] if short else shorten(text, LONGEST, placeholder=' ...')}{own_place(error)}"
+    )
 
 
 # ------------------------------------------------------------------------------------ calibration
@@ -129,7 +140,8 @@ def samples_of(model: Model, source: str) -> tuple[Inputs, ...]:
     wanted = {n: x for n, x in zip(named(model.program), example.leaves, strict=True) if isinstance(x, Tensor)}
     arrays = _arrays(Path(source), list(wanted))
     if len(arrays) != len(wanted):
-        raise UsageError(f"{source}: found {len(arrays)} arrays, expected {len(wanted)}, one for each input")
+        names = ", ".join(wanted)
+        raise UsageError(f"{source}: found {len(arrays)} arrays, expected {len(wanted)}, one for each input: {names}")
     pairs = zip(arrays, wanted.values(), strict=True)
     columns = [_samples(source, number, a, x) for number, (a, x) in enumerate(pairs)]
     counts = {len(column) for column in columns}
@@ -139,7 +151,7 @@ def samples_of(model: Model, source: str) -> tuple[Inputs, ...]:
 
 
 def _arrays(path: Path, wanted: Sequence[str]) -> list[Tensor]:
-    """The arrays of a file in the order of the inputs, where it has their names; else in its own."""
+    """The arrays of a file in the order of the inputs, where it has their names; in its own, where they have none."""
     try:
         data = path.read_bytes()
         found = [torch.from_numpy(array.copy()) for array in npy_arrays(data)]
@@ -150,7 +162,12 @@ def _arrays(path: Path, wanted: Sequence[str]) -> list[Tensor]:
         hint = "" if path.suffix else f"; expected an .npz file, or {RANDOM!r}"
         raise UsageError(f"{path}: cannot be read: {error.strerror or error}{hint}") from error
     known = dict(zip(names, found, strict=True)) if len(names) == len(found) else {}
-    return [known[name] for name in wanted] if set(known) == set(wanted) else found
+    if set(known) == set(wanted):
+        return [known[name] for name in wanted]
+    if len(known) == len(wanted) > 1 and not all(map(NAMELESS.fullmatch, known)):
+        hint = "or none, for their order: np.savez(path, first, second)"
+        raise UsageError(f"{path}: found arrays {', '.join(known)}, expected the names {', '.join(wanted)}, {hint}")
+    return found
 
 
 def _samples(source: str, number: int, array: Tensor, x: Tensor) -> list[Tensor]:

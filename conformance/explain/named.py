@@ -16,3 +16,6 @@ def check_file(path: Path) -> None:
     """Raise UsageError where there is no such file."""
     if not path.is_file():
         raise UsageError(f"{path}: found no such file, expected a .pt2 file, or module:factory")
+    if path.suffix == ".pte":
+        hint = "'assay inspect' shows what is in it, 'assay run' runs it"
+        raise UsageError(f"{path}: found a lowered program, expected the model before that, a .pt2 file; {hint}")

@@ -71,6 +71,8 @@ def load_waivers(path: Path) -> tuple[Waiver, ...]:
     except TomlError as error:
         raise WaiverError(f"{path}: cannot read the waivers: {error}") from error
     entries = data.pop("waiver", [])
+    if isinstance(entries, dict):
+        raise WaiverError(f"{path}: found [waiver], expected [[waiver]], with two brackets, for each entry")
     if data or not isinstance(entries, list):
         raise WaiverError(f"{path}: expected [[waiver]] entries only, found {sorted(data) or 'another value'}")
     return tuple(waiver_of(entry, f"{path}: waiver {number}") for number, entry in enumerate(entries, 1))
@@ -83,7 +85,7 @@ def waiver_of(entry: Any, where: str) -> Waiver:
         raise WaiverError(f"{where}: key 'checks' is missing: a waiver names the checks that may fail, {EXAMPLE}")
     if not isinstance(entry, Mapping) or set(entry) | OPTIONAL != known:
         found = sorted(entry) if isinstance(entry, Mapping) else entry
-        raise WaiverError(f"{where}: expected the keys {sorted(known - OPTIONAL)}, found {found}")
+        raise WaiverError(f"{where}: expected the keys {sorted(known - OPTIONAL)} and perhaps max_lsb, found {found}")
     if type(entry["expires"]) is not datetime.date:
         raise WaiverError(f"{where}: expires: expected a date such as 2030-01-31, found {entry['expires']!r}")
     for key in ("case", "reason", "owner"):

@@ -9,8 +9,9 @@ from npu_assay.conformance.backend.stated_table import table_of
 from npu_assay.conformance.common.schema import DOCUMENT
 from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.run.selection import all_cases, cases_of
-from npu_assay.conformance.table import Row, Table, load_table
+from npu_assay.conformance.table import Row, Table, TableError, load_table
 from npu_assay.conformance.table.operator_names import called
+from npu_assay.reference.operators import HOMES
 
 
 def table_text(backend: str, operator: str | None, table: str | None) -> str:
@@ -24,6 +25,9 @@ def table_text(backend: str, operator: str | None, table: str | None) -> str:
     names = called(operator, [row.name for row in loaded.every_row])
     if len(names) > 1:
         return "\n".join(_rows(loaded, [loaded.row(name) for name in names]))
+    if not names and (known := called(operator, HOMES)):
+        told = f"the suite knows {', '.join(known)}, which the table does not list"
+        raise TableError(f"table {loaded.name}@{loaded.version} has no operator {operator!r}; {told}")
     row = loaded.row(names[0] if names else operator)
     return "\n".join([*_row(loaded, row), *_cases([c for c in cases_of(loaded, row.name) if c.row == row.name])])
 

@@ -136,9 +136,8 @@ class _Method:
         runtime = runtimes.get(delegate.id) or registered_runtime(delegate.id)
         if runtime is None:
             known = sorted({*runtimes, *registered_runtimes()})
-            raise BackendError(
-                "no runtime for its backend", found=repr(delegate.id), expected=f"one of {known}", where=where
-            )
+            expected = f"one of {known}, or runtimes={{{delegate.id!r}: backend.runtime}}, or --backend of 'assay run'"
+            raise BackendError("no runtime for its backend", found=repr(delegate.id), expected=expected, where=where)
         try:
             return _LoadedDelegate(delegate.id, runtime, _handle(runtime, delegate, named_data))
         except FAILURES as failure:
