@@ -294,7 +294,7 @@ def test_waivers_are_listed_by_reason_owner_and_day(tmp_path: Path) -> None:
         Waiver(a, ("gate3",), "old", "you", over),
     )
     wrong = [
-        replace(one, metrics=one.metrics | {"max_lsb": 2}) for one in results(failing=dict.fromkeys((a, b, c), "out"))
+        replace(one, metrics={**one.metrics, "max_lsb": 2}) for one in results(failing=dict.fromkeys((a, b, c), "out"))
     ]
     build([str(write(tmp_path / "r", wrong, waivers=waivers))], tmp_path / "site")
     (page,) = (tmp_path / "site" / "runs").iterdir()

@@ -158,7 +158,7 @@ class Domain:
 
     def seconds(self, hole: Owed) -> None:
         """A second knob that moves what a hole is about, from programs that differ in the truths of its atoms."""
-        movers = self.movers(hole)
+        movers = self._movers(hole)
         patterns = dict[object, Tried]()
         for each in self.tried:
             if each.cost == 1:
@@ -173,7 +173,7 @@ class Domain:
                     for other in knob.values:
                         self.turn(starts[each.start], ((first, place), (knob.name, other)))
 
-    def movers(self, hole: Owed) -> set[str]:
+    def _movers(self, hole: Owed) -> set[str]:
         """The knobs that move the hole's feature, or turn its atom."""
         index, defined = self._atom(hole)
         starts = {look.case.id: look for look in self.starts}
@@ -204,23 +204,20 @@ class Domain:
 
     # -------------------------------------------------------------------------------- steps in between
 
-    def between(self, hole: Owed, along: tuple[str, ...] = ()) -> None:
-        """Steps towards the limit of an ordered atom, along each number that takes a program over it.
-
-        along: the knobs that are turned, the last one in steps; without them any, of a few programs.
-        """
+    def between(self, hole: Owed) -> None:
+        """Steps towards the limit of an ordered atom, along each number that takes a program over it."""
         index, _ = self._atom(hole)
         starts = {look.case.id: look for look in self.starts}
         done = set[object]()
         for each in list(self.tried):
             start, (*rest, (name, place)) = starts[each.start], each.turns or (("", None),)
-            if not name or (along and along != (*(named for named, _ in rest), name)):
+            if not name:
                 continue
             knob = next((k for k in self.knobs(start) if k.name == name), None)
             if knob is None or type(knob.at) not in (int, float) or type(place) not in (int, float):
                 continue
             key = (each.start, tuple(rest), name)
-            if key in done or (not along and len(done) >= PATTERNS * 2):
+            if key in done or len(done) >= PATTERNS * 2:
                 continue
             one = each.look.atoms[hole.code][index]
             before = self._placed.get((each.start, tuple(rest)))
@@ -239,7 +236,7 @@ class Domain:
             middle = (a + b) // 2 if whole else f32(math.sqrt(a * b)) if a > 0 and b > 0 else (a + b) / 2
             if middle in (a, b) or (not whole and abs(a - b) <= abs(b) * NARROW):
                 return
-            found = self.at(start, (*rest, (name, middle)))
+            found = self._at(start, (*rest, (name, middle)))
             if found is None or found.atoms[hole.code][index] is None:
                 return
             if found.atoms[hole.code][index] == far:
@@ -247,7 +244,7 @@ class Domain:
             else:
                 a = middle
 
-    def at(self, start: Look, turns: Turns) -> Look | None:
+    def _at(self, start: Look, turns: Turns) -> Look | None:
         known = self._placed.get((start.case.id, turns)) or self.turn(start, turns)
         return None if known is None else known.look
 

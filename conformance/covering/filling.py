@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 from npu_assay.conformance.covering.atoms import Owed, owed, showing
 from npu_assay.conformance.covering.domain import PREFIX, Domain, Tried
 from npu_assay.conformance.covering.looks import Look
-from npu_assay.conformance.covering.nearest import nearest
 from npu_assay.conformance.covering.pairs import Factor, Pairing, classes, pairings
 
 FEW = 50  # ways to show one hole that are weighed
@@ -22,7 +21,7 @@ Need = frozenset[str]  # the programs that a hole needs, by id
 def filled(domain: Domain) -> list[Tried]:
     """The programs of the domain that close the holes of a row's cases: MC/DC first, then 2-way."""
     if not holes(domain, domain.looks) and not apart(domain, []):
-        return nearest(domain, [])
+        return []
     domain.singles()
     for hole in holes(domain, domain.every_look):
         domain.seconds(hole)
@@ -30,7 +29,6 @@ def filled(domain: Domain) -> list[Tried]:
         if hole.near:
             domain.between(hole)
     found = _deciding(domain)
-    found += nearest(domain, found)
     for _ in range(ROUNDS):
         more = _together(domain, found)
         if not more:

@@ -230,6 +230,8 @@ class _Names:
 def _said(value: object) -> str:
     if isinstance(value, Operand):
         return f"shape {value.shape}"
+    if isinstance(value, tuple) and any(isinstance(each, Operand) for each in value):
+        return str(len(value))  # of a list of tensors how many there are: all that is known of them fills a screen
     return str(value)
 
 

@@ -12,7 +12,7 @@ from functools import partial
 
 from npu_assay.conformance.cases.boundaries.arguments import spelled
 from npu_assay.conformance.cases.boundaries.search import HELPERS, Look, Search, seen
-from npu_assay.conformance.predicates.evaluation import atom_truth, distance, feature_value, members, side, truth
+from npu_assay.conformance.predicates.evaluation import atom_truth, distance, feature_value, members, side, truth, value
 from npu_assay.conformance.predicates.grammar import QUANTIFIERS, Atom
 
 STARTS = 5  # programs that a second knob is turned from
@@ -411,6 +411,16 @@ class Sides:
                     look = self.search.look(start)
                     pair = None if look is None else self._flip_along(atom, main, look)
                     yield from () if pair is None else (pair.good, pair.bad)
+        for base, place in itertools.product(self._bases, self._roots(atom, good)):  # 49 is 7 x 7
+            for main in moving:
+                pair = self._flip_along(atom, main, self._all_at(place, base, [n for n in moving if n != main]))
+                yield from () if pair is None else (pair.good, pair.bad)
+
+    def _roots(self, atom: Atom, look: Look) -> tuple[int, ...]:
+        """The whole numbers around the square root of the limit."""
+        assert isinstance(atom.tree, ast.Compare)
+        limit = value(atom.tree.comparators[0], self.limit.find(look.application))
+        return tuple(math.isqrt(limit) + n for n in (0, 1, -1)) if type(limit) is int and limit > 0 else ()
 
     def _all_at(self, place: int, look: Look, numbers: Sequence[int]) -> Look:
         """The program with these knobs at one place, as far as every limit holds then."""
