@@ -120,7 +120,7 @@ def waived_cases(waivers: Iterable[Waiver], results: Iterable[CaseResult], today
 
 
 def grouped(waivers: Iterable[Waiver]) -> tuple[tuple[Waiver, ...], ...]:
-    """Those of the same last day, owner and reason together, those that end first before others."""
+    """The waivers of each last day, owner and reason together, in this order."""
     ranked = sorted(waivers, key=lambda waiver: waiver.ground)
     return tuple(tuple(group) for _, group in groupby(ranked, key=lambda waiver: waiver.ground))
 
