@@ -82,7 +82,7 @@ def explain(
     """Show which operators of MODEL each backend takes, and why it leaves out the others.
 
     MODEL is a file of torch.export.save (.pt2), or module:factory, a function that returns a module and its example
-    inputs. Exit codes: 0 whatever is found, 1 less than --fail-under, 2 usage or data error.
+    inputs. Exit codes: 0 whatever is found, 1 less than --fail-under or no answer to it, 2 usage or data error.
     """
     tell_missing(model, specs)
     from rich.console import Console
