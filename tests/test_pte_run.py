@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,7 +23,7 @@ from pte_programs import (
     with_constants,
 )
 
-from npu_assay.partitioners.exir import register_runtime, to_edge_transform_and_lower
+from npu_assay.partitioners.exir import register_runtime
 from npu_assay.partitioners.exir.backend import CompileSpec
 from npu_assay.partitioners.exir.errors import BackendError, ExirError, InputError
 from npu_assay.partitioners.exir.pte import (
@@ -41,10 +39,8 @@ from npu_assay.partitioners.exir.pte import (
 from npu_assay.partitioners.exir.pte.allowed import ALLOWED
 from npu_assay.partitioners.exir.pte.kernels import kernel
 from npu_assay.partitioners.exir.pte.run import Loaded, load
-from npu_assay.partitioners.xnnpack import backend
 
 X = torch.arange(6.0).reshape(2, 3)
-DOCS = Path(__file__).parents[1] / "docs"
 TWICE = {"TwiceBackend": TwiceRuntime()}
 
 
@@ -219,21 +215,6 @@ def test_a_delegate_without_runtime_is_named_beside_those_that_have_one() -> Non
         BackendError, match=r"delegate 0: no runtime for its backend: found 'Npu', expected one of \[.*'T"
     ):
         loaded(delegated(backend="Npu"), runtimes=TWICE).execute("forward", [X])
-
-
-def test_the_page_gives_a_delegate_its_runtime() -> None:
-    plain, given = re.findall(r"```python\n(.*?)```", (DOCS / "pte.md").read_text(), re.DOTALL)
-    known: dict[str, Any] = {"blob": write(added()), "inputs": [X, X]}
-    exec(plain, known)
-    assert torch.equal(known["outputs"][0], X + X)
-    program = torch.export.export(torch.nn.ReLU(), (X - 1,))
-    details = {backend.details.__name__: backend.details}
-    manager = to_edge_transform_and_lower(program, backend.passes, [backend.partitioner()], details=details)
-    known["blob"] = manager.to_executorch().buffer
-    with pytest.raises(BackendError, match=r"or runtimes=\{'XnnpackBackend': backend.runtime\}, or --backend of"):
-        load(known["blob"]).execute("forward", [X])
-    exec(given, known)
-    assert torch.equal(known["loaded"].execute("forward", [X - 1])[0], (X - 1).relu())
 
 
 class NamedRuntime(TwiceRuntime):

@@ -1,4 +1,4 @@
-"""The tutorial and the pages on lowering and Python from top to bottom: files, changes, commands, what they print."""
+"""The tutorial, the pages on lowering, Python and .pte files: files, changes, commands, and what they print."""
 
 from __future__ import annotations
 
@@ -8,15 +8,22 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 pytest.importorskip("torchao", reason="the quantizers are the extra `quantize`")
 
 import torch
+from pte_programs import added
 
 from npu_assay.partitioners.ethosu.operators import _EXPORTED
+from npu_assay.partitioners.exir import to_edge_transform_and_lower
+from npu_assay.partitioners.exir.errors import BackendError
+from npu_assay.partitioners.exir.pte import write
+from npu_assay.partitioners.exir.pte.run import load
 from npu_assay.partitioners.neutron import quantizer as neutron
+from npu_assay.partitioners.xnnpack import backend
 from npu_assay.partitioners.xnnpack import quantizer as xnnpack
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -78,8 +85,8 @@ def test_the_page_on_lowering(tmp_path: Path) -> None:
     assert difference is not None and float(difference[1]) < 0.05
     for command in re.findall(r"^    \$ (.*)$", page, re.MULTILINE):
         assert run(command, tmp_path)
-    for backend in ("neutron import backend", "ethosu import ethos_u55 as backend"):
-        (tmp_path / "other.py").write_text(code.replace("xnnpack import backend", backend))
+    for other in ("neutron import backend", "ethosu import ethos_u55 as backend"):
+        (tmp_path / "other.py").write_text(code.replace("xnnpack import backend", other))
         assert "largest difference" in run(f"{sys.executable} other.py", tmp_path)
 
 
@@ -89,6 +96,22 @@ def test_the_page_on_python(tmp_path: Path) -> None:
     shown = ["neutron takes 1 of 2", "aten.convolution.default 0 ... 0", "aten.gelu.default 1 ... None"]
     shown += ["unsupported the operator is not in the support table found: aten.gelu.default hint: at: ('...gelu...',)"]
     printed([*shown, "device against quantized ... dB", "0 ... dB"], run(f"{sys.executable} page.py", tmp_path))
+
+
+def test_the_page_on_pte_files_gives_a_delegate_its_runtime() -> None:
+    x = torch.arange(6.0).reshape(2, 3)
+    plain, given = re.findall(r"```python\n(.*?)```", (DOCS / "pte.md").read_text(), re.DOTALL)
+    known: dict[str, Any] = {"blob": write(added()), "inputs": [x, x]}
+    exec(plain, known)
+    assert torch.equal(known["outputs"][0], x + x)
+    program = torch.export.export(torch.nn.ReLU(), (x - 1,))
+    details = {backend.details.__name__: backend.details}
+    manager = to_edge_transform_and_lower(program, backend.passes, [backend.partitioner()], details=details)
+    known["blob"] = manager.to_executorch().buffer
+    with pytest.raises(BackendError, match=r"or runtimes=\{'XnnpackBackend': backend.runtime\}, or --backend of"):
+        load(known["blob"]).execute("forward", [x])
+    exec(given, known)
+    assert torch.equal(known["loaded"].execute("forward", [x - 1])[0], (x - 1).relu())
 
 
 def short(operators: Iterable[object]) -> list[str]:
