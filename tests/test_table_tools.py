@@ -186,6 +186,31 @@ def test_every_fault_is_found(old: str, new: str, finding: str, tmp_path: Path) 
     assert "Traceback" not in result.output
 
 
+def test_what_all_rows_have_in_common_needs_one_row_that_shows_it(tmp_path: Path) -> None:
+    """No case of softmax over the last dimension alone has an open size; certify takes such a table, too."""
+    text = """schema = 2
+name = "mine"
+version = "0.1"
+backend_id = "MineBackend"
+source = "a document"
+rescale = ""
+[parameters]
+[common]
+constraints = ["static_shape @document"]
+[constraints]
+static_shape = "every dimension must be a known number, at least 1"
+last_dim = { says = "over the last dimension only", holds = "dim == x.rank - 1" }
+[operators]
+"aten._softmax.default" = { document = "", precisions = ["int8"], constraints = ["last_dim @document"] }
+"""
+    alone, beside = tmp_path / "alone.toml", tmp_path / "beside.toml"
+    alone.write_text(text)
+    beside.write_text(f'{text}"aten.relu.default" = {{ document = "", precisions = ["int8"], constraints = [] }}\n')
+    assert "static_shape: no case outside" in table("lint", alone).output
+    found = table("lint", beside)
+    assert found.exit_code == 0 and found.output == "0 findings\n"
+
+
 # ------------------------------------------------------------------------------------ diff
 
 

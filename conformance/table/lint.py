@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from npu_assay.conformance.cases import every_operator
 from npu_assay.conformance.cases.limits import LimitError
-from npu_assay.conformance.coverage import coverage, failures
+from npu_assay.conformance.coverage import Coverage, coverage, failures
 from npu_assay.conformance.predicates.left_out import silent_without
 from npu_assay.conformance.run.selection import SelectionError, all_cases
 from npu_assay.conformance.table import Row, Table
@@ -16,31 +16,32 @@ from npu_assay.conformance.table.operator_names import nearest_operators
 
 def findings(table: Table) -> Iterator[str]:
     """What keeps rows of a table from being certified, or says nothing, row by row, in the table's order."""
-    known = every_operator()
+    known, common, records = every_operator(), {each.code for each in table.common}, list[Coverage]()
     for row in table.every_row:
         if row in table.refused and not row.precisions:
             continue  # the suite asks nothing about it
         if row.name not in known:
             yield f"{row.name}: the suite has no cases for this operator{nearest_operators(row.name, known)}"
             continue
-        yield from _of_row(table, row)
+        try:
+            records += _of_row(table, row)
+        except (SelectionError, LimitError) as error:
+            yield str(error)
         yield from _left_out(table, row)
+    shown = common & {each.constraint for each in records if each.outside}  # in one row is enough of what all have
+    yield from failures(each for each in records if each.outside or each.constraint not in shown)
     for defined in table.own.definitions:
         if defined.unchecked:
             rows = [row.name for row in table.rows if defined.code in table.codes(row)]
             yield f"{defined.code}: no case checks it in {_counted(rows)}: {defined.unchecked}"
 
 
-def _of_row(table: Table, row: Row) -> Iterator[str]:
+def _of_row(table: Table, row: Row) -> list[Coverage]:
+    """How its cases cover the row's limits; of a refused row nothing. Raises what cases cannot be made for."""
     refused = row in table.refused
     alone = replace(table, rows=() if refused else (row,), refused=(row,) if refused else (), rewritten=())
-    try:
-        cases = all_cases(alone)
-    except (SelectionError, LimitError) as error:
-        yield str(error)
-        return
-    if not refused:
-        yield from failures(coverage(alone, cases))
+    cases = all_cases(alone)
+    return [] if refused else coverage(alone, cases)
 
 
 def _left_out(table: Table, row: Row) -> Iterator[str]:
