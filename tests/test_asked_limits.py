@@ -306,6 +306,7 @@ def test_programs_stay_in_the_precision_that_a_limit_is_for(tmp_path: Path) -> N
     assert kinds == {"int16"}
 
 
+@pytest.mark.long
 def test_a_limit_on_bytes_is_not_looked_for_at_a_dtype_of_1(tmp_path: Path) -> None:
     """It was a KeyError: dtypes move bytes as sizes do, and every size was set to 1."""
     found = generated("minimum.default", "x.bytes + y.bytes + out.bytes <= 1000", tmp_path, "int16")
@@ -324,6 +325,7 @@ def test_no_accepted_case_is_without_elements_where_the_table_asks_for_some(
     assert found and [case.id for case in found if 0 in made_shape(case.graph)] == []
 
 
+@pytest.mark.long
 def test_depthwise_is_one_of_the_accepted_convolutions(tmp_path: Path) -> None:
     found = [case.graph for case in cases("depthwise or one group", tmp_path) if case.expect == "accept"]
     assert any(arguments(graph)["groups"] == in_channels(graph) > 1 for graph in found)

@@ -112,6 +112,7 @@ def test_a_step_fails_where_its_command_does(verb: str, fails: tuple[bool, ...],
         assert (subprocess.run(shell, env=environment, cwd=tmp_path, check=False).returncode != 0) is expected
 
 
+@pytest.mark.long
 def test_the_workflow_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its commands, one after another in one folder, with a small backend in the place of Neutron."""
     monkeypatch.chdir(tmp_path)

@@ -93,6 +93,7 @@ def test_torch_is_not_imported_where_no_case_runs(arguments: tuple[str, ...]) ->
     assert not loads_torch(arguments)
 
 
+@pytest.mark.long
 def test_a_stored_run_is_verified_without_torch(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     assert assay("certify", "fake_backend:backend", "-k", NEG, "--out", str(folder))[0] == 0
@@ -114,6 +115,7 @@ main(["list"])
     assert output.splitlines()[-1] == str(not fault)
 
 
+@pytest.mark.long
 def test_torch_is_loaded_once_for_the_run_and_the_process_of_the_backend(tmp_path: Path) -> None:
     """The process that backends come from is a copy of the run, made before the run has loaded what judges."""
     code = f"""
@@ -156,6 +158,7 @@ def test_a_part_of_the_cases_passes_or_fails_and_never_certifies(name: str, code
         assert assay("verify", str(tmp_path / option[0]))[0] == 1
 
 
+@pytest.mark.long
 def test_what_is_waived_is_said_in_the_last_line(tmp_path: Path) -> None:
     """A backend that fails most of its cases, all of them waived."""
     arguments = ("certify", "fake_backend:drifts", "-n", "2", "--out", str(tmp_path / "out"))
@@ -173,6 +176,7 @@ def test_what_is_waived_is_said_in_the_last_line(tmp_path: Path) -> None:
     assert code == 0 and text.splitlines()[-1] == f"{tmp_path / 'out'}: certified with {waived}, self-declared"
 
 
+@pytest.mark.long
 def test_two_processes_write_the_same_bytes_as_one(tmp_path: Path) -> None:
     for workers in ("1", "2"):
         code, _ = assay("certify", "fake_backend:refuses", "-n", workers, "--out", str(tmp_path / workers))
@@ -273,6 +277,7 @@ def test_a_folder_of_someone_else_is_left_alone(name: str, tmp_path: Path) -> No
     assert [path.name for path in tmp_path.iterdir()] == [name] and (tmp_path / name).read_text() == "mine"
 
 
+@pytest.mark.long
 def test_a_look_at_some_cases_leaves_the_certificate_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The command that repeats a failure runs where the report of that failure stands."""
     monkeypatch.chdir(tmp_path)
@@ -351,6 +356,7 @@ def wait_for_results(process: subprocess.Popen[str], path: Path) -> None:
     raise AssertionError(f"no results appeared: {process.communicate()[0]}")
 
 
+@pytest.mark.long
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(("number", "workers"), [(signal.SIGINT, "2"), (signal.SIGINT, "1"), (signal.SIGKILL, "2")])
 def test_an_interrupted_run_is_never_certified(number: signal.Signals, workers: str, tmp_path: Path) -> None:

@@ -68,6 +68,7 @@ def cases_of(table: str) -> list[Any]:
     return [case for case in cases_for(load_table(table)) if case.id.endswith(NEW)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("table", ["neutron@1.3", "neutron@1.4", "xnnpack@1.5", "ethos_u55@1.5"])
 def test_every_shipped_table_has_them(table: str) -> None:
     found = {name for name in NEW for case in cases_of(table) if case.id.endswith(name)}

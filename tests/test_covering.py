@@ -217,6 +217,7 @@ def test_rows_of_another_content_have_none_of_these_cases() -> None:
     assert content_key(other, other.rows[0], None) != content_key(table, table.rows[0], None)
 
 
+@pytest.mark.long
 def test_the_command_prints_numbers_and_json() -> None:
     printed = CliRunner().invoke(main, ["table", "coverage", "neutron@1.3", "--json"])
     assert printed.exit_code == 0, printed.output

@@ -140,6 +140,7 @@ def test_the_command_shows_a_case() -> None:
 # ------------------------------------------------------------------------------------ few cases instead of all
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.toml")), ids=lambda path: path.stem)
 @pytest.mark.sampled(1)
 def test_a_row_has_its_cases_without_the_others(path: Path) -> None:

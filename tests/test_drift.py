@@ -119,6 +119,7 @@ def expected(case: Case) -> tuple[str, str]:
     return ("both_accept" if case.expect == "accept" else "both_reject"), wrong
 
 
+@pytest.mark.long
 def test_a_run_shows_every_verdict(folders: Path) -> None:
     found = read_drift(folders / "strays")
     wanted = {case.id: expected(case) for case in CASES}

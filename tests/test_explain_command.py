@@ -196,6 +196,7 @@ def test_fail_under(share: str, code: int) -> None:
     run(f"{SMALL}_share", "--backend", "neutron", "--calibrate", "random", "--fail-under", share, "-n", "1", code=code)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("demand", "code"), [((), 0), (("--fail-under", "0.1"), 1), (("--fail-under", "0"), 1)])
 def test_no_answer_is_no_share(demand: tuple[str, ...], code: int) -> None:
     waiting = "test_explain_command:waits"

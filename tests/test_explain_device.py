@@ -214,6 +214,7 @@ def noise(program: ExportedProgram, wanted: ExportedProgram, samples: Sequence[t
         return sum(float(((given(*each) - right(*each)).double() ** 2).sum()) for each in samples)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("factor", [1 / 8, 16.0], ids=["clipped", "coarse"])
 @pytest.mark.parametrize(("model", "shape"), [(Attends, (1, 8, 32)), (Separable, (1, 1, 49, 10))])
 def test_a_scale_that_is_off_is_found_wherever_it_is(

@@ -19,6 +19,7 @@ from npu_assay.conformance.explain.single import linear_layer
 pytestmark = QUANTIZES
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("numeric", NUMERIC, ids=str)
 def test_the_first_layer_is_the_planted_one(numeric: Numeric) -> None:
     one = with_numbers(numeric)

@@ -51,6 +51,7 @@ def of(name: str) -> tuple[Table, tuple[Case, ...]]:
     return table, tuple(cases_for(table))
 
 
+@pytest.mark.long
 @pytest.mark.sampled(60)
 @pytest.mark.parametrize(
     ("backend", "fault"), FAULTS, ids=lambda value: value.id if isinstance(value, Fault) else value.name
@@ -74,6 +75,7 @@ def test_a_catalogue_is_large_and_breaks_every_stage(backend: Backend, faults: t
     assert len({fault.id for fault in faults}) == len(faults)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("backend", "faults"), CATALOGUES, ids=lambda value: getattr(value, "name", ""))
 def test_every_fault_names_cases_that_exist(backend: Backend, faults: tuple[Fault, ...]) -> None:
     _, cases = of(backend.table)

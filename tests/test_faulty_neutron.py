@@ -48,6 +48,7 @@ def test_another_rounding_is_one_step_off_in_some_outputs() -> None:
     assert {r.metrics["max_lsb"] for r, check, _ in found if check == "gate1"} == {1}
 
 
+@pytest.mark.long
 def test_a_dropped_bias_fails_the_float_gate_too() -> None:
     found = failures("bias_dropped", "aten.addmm.default")
     assert {"gate1", "gate3"} <= {check for _, check, _ in found}
@@ -72,6 +73,7 @@ def test_exchanged_axes_are_caught_where_the_axes_differ(row: str) -> None:
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("backend", "rows", "what", "trait"),
     [

@@ -69,6 +69,7 @@ def test_an_archive_is_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.Mo
     assert names(tmp_path) == ["run", "run.zip"] and Path("run.zip").read_text() == "mine"
 
 
+@pytest.mark.long
 def test_outputs_are_whole_or_not_there(tmp_path: Path) -> None:
     (tmp_path / "model.pte").write_bytes(write(added()))
     (tmp_path / "out.npz").write_text("mine")

@@ -159,6 +159,7 @@ def test_one_of_them_is_run_again_by_its_name(backend: str, tmp_path: Path) -> N
 # ------------------------------------------------------------------------------------ judging
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("spec", OWN)
 @pytest.mark.sampled(1)
 def test_the_own_backends_stand_random_programs(spec: str) -> None:

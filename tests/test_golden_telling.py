@@ -61,11 +61,13 @@ def _vague(table: str) -> set[str]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("table", ["ethos_u85@1.5", "xnnpack@1.5", "neutron@1.4"])
 def test_bounds_are_a_small_part_of_the_range(table: str) -> None:
     assert _vague(table) <= set(JUMPS)
 
 
+@pytest.mark.long
 def test_a_vague_bound_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """With operands of `where` that are off by 1: either was right once where a condition was 1 but for a rounding."""
     monkeypatch.setattr(

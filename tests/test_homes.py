@@ -189,6 +189,7 @@ def test_a_device_that_gets_indices_wrong_fails(
 SMALL = 'small = { says = "at most 4000 elements", holds = "x.elements <= 4000" }\n'
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["hardshrink.default", "native_layer_norm.default", "pixel_shuffle.default"])
 def test_limits_of_a_table_have_cases_for_them(name: str, tmp_path: Path) -> None:
     """Also where sizes must be multiples, between which a search by halves finds nothing."""

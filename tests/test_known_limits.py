@@ -102,6 +102,7 @@ def test_a_small_run_made_here_is_verified_without_torch(
     assert loads_torch(("verify", str(out))) == off_by_one
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("cache")
 def test_a_run_from_elsewhere_needs_it_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out, here = tmp_path / "run", tmp_path / "cache"

@@ -58,6 +58,7 @@ def test_whatever_needs_it_finds_all_of_it(door: str) -> None:
     run(LATER + door + SAME)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sorted(["config", "utils", "source", "exc", "callback"]))
 def test_what_fake_tensors_ask_for_loads_alone(name: str) -> None:
     run(LATER + f"import torch._dynamo.{name}\nassert 'torch._dynamo.convert_frame' not in sys.modules")

@@ -96,6 +96,7 @@ def test_the_limits_of_the_codes_are_those_of_the_goldens(
     assert found is None if problem is None else found is not None and found.startswith(problem)
 
 
+@pytest.mark.long
 def test_records_of_a_run_are_within_all_limits(tmp_path: Path) -> None:
     for name in ("backend", "drifts"):
         for result in run(tmp_path, name).results:

@@ -34,6 +34,7 @@ constraints = ["images @document", "window = {limit} @document"]
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("limit", [25, 49])
 def test_what_is_at_the_limit_is_accepted_and_little_more_rejected(tmp_path: Path, limit: int) -> None:
     """A square has one pair of factors, neither of which is a size of the row's plain program.

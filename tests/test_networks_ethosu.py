@@ -85,6 +85,7 @@ def test_network_passes_the_gates(name: str, precision: str, target: str) -> Non
     assert [message for gate in gates for message in gate.messages] == []
 
 
+@pytest.mark.long
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(("name", "precision", "target"), RUNS)
 def test_one_step_off_is_caught(name: str, precision: str, target: str) -> None:

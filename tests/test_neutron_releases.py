@@ -78,6 +78,7 @@ def test_a_renamed_row_is_one_line_of_the_difference() -> None:
     assert "aten.slice_copy.Tensor: name: aten.slice.Tensor -> aten.slice_copy.Tensor" in back
 
 
+@pytest.mark.long
 def test_the_page_of_the_migration_is_what_the_tables_say() -> None:
     text = (ROOT / "docs/migrating-neutron-1.4.md").read_text()
     printed = page(FIRST, NEXT)

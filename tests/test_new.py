@@ -176,6 +176,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_broken_kit_does_not_certify(fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name, (file, old, broken) = f"new_{fault}", FAULTS[fault]

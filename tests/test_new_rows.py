@@ -49,6 +49,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.long
 def test_rows_that_nobody_prepared_certify(package: Path) -> None:
     for name, kernel in KERNELS.items():
         with_row(package, name, kernel)

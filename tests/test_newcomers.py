@@ -71,6 +71,7 @@ def test_debugging_without_a_case_says_how_many_there_are() -> None:
     assert found.exit_code == 2 and found.output.startswith("assay: all cases: found ")
 
 
+@pytest.mark.long
 def test_a_backend_without_a_quantizer_is_told_to_have_none() -> None:
     found = command("reach", "fake_backend:backend", "-k", "aten.neg.default/operator/accept/baseline", "-n", "1")
     why = "  no documented way: found no quantizer of fake for int8: 1 case\n"

@@ -87,6 +87,7 @@ def with_limit(project: Path) -> None:
     change(project, "partitioner.py", f'"{NAME}": ()', f'"{NAME}": (lanes,)')
 
 
+@pytest.mark.long
 def test_it_certifies(project: Path) -> None:
     with_limit(project)
     code, output = assay("certify", "my_npu:backend", "--out", "out")

@@ -58,6 +58,7 @@ def test_what_goes_for_the_judge_is_not_certified(name: str, tmp_path: Path) -> 
     assert code == 1 and failing(tmp_path / "run"), output
 
 
+@pytest.mark.long
 def test_a_backend_that_is_right_passes_the_same_cases(tmp_path: Path) -> None:
     """So what fails above fails for what the backend does."""
     code, output = certify("fake_backend:backend", FEW, tmp_path / "run")

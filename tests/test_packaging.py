@@ -95,6 +95,7 @@ def test_the_source_distribution_is_the_checkout(built: Built) -> None:
     assert all(members[f"npu_assay/{folder}"].linkname == f"../{folder}" for folder in FOLDERS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("origin", ["source", "sdist"])
 def test_the_wheel_holds_the_folders_and_nothing_older(origin: str, built: Built, tmp_path: Path) -> None:
     wheel = built.wheel if origin == "sdist" else wheel_of(built.source, tmp_path)
@@ -224,6 +225,7 @@ print(*(quantizer.__module__.split(".")[2] for quantizer in (EthosUQuantizer, Ne
 """
 
 
+@pytest.mark.long
 def test_every_vendor_has_its_quantizer_by_name() -> None:
     found = subprocess.run([sys.executable, "-W", "ignore", "-c", BY_NAME], capture_output=True, text=True)
     assert found.stdout == "ethosu neutron xnnpack\n", found.stderr

@@ -305,6 +305,7 @@ def test_an_argument_that_is_a_number_for_every_dimension_is_turned_as_one() -> 
     assert any(isinstance(kernel, int) for kernel in kernels)
 
 
+@pytest.mark.long
 def test_certify_says_what_a_table_defines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(Path(strict_backend.__file__).parent)
     arguments: list[Any] = ["certify", "strict_backend:backend", "-k", "aten.mean.dim", "--out", str(tmp_path / "out")]

@@ -88,6 +88,7 @@ def test_the_bound_on_memory_holds() -> None:
             bytes(256 * MIB)
 
 
+@pytest.mark.long
 def test_a_damaged_file_is_refused_or_read_in_bounded_time_and_memory() -> None:
     found = Counter[str]()
     with _limited(_bound(max(_blobs(), key=len))):
@@ -254,6 +255,7 @@ VALUES: list[EValue] = [
 ]
 
 
+@pytest.mark.long
 def test_a_program_of_other_parts_runs_or_fails_with_one_clear_error() -> None:
     found, random = Counter[str](), np.random.default_rng(24)
     programs = [make() for make in PROGRAMS.values()]
@@ -365,6 +367,7 @@ def test_a_table_shared_a_million_times_takes_bounded_memory(slot: int, count: i
     assert _peak(blob, r"number of tables is excessive|text is excessive|sharing of data") < _bound(blob)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", LARGE)
 def test_a_large_file_takes_bounded_memory(name: str) -> None:
     blob = flatbuffer.write(schema.program(), LARGE[name](), schema.IDENTIFIER)

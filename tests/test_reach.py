@@ -232,6 +232,7 @@ def asked(*arguments: str) -> Any:
     return CliRunner().invoke(main, ["reach", *arguments])
 
 
+@pytest.mark.long
 def test_the_command_writes_what_was_met(tmp_path: Path) -> None:
     file = tmp_path / "met.jsonl"
     result = asked("neutron", "-k", CONV, "--out", str(file))

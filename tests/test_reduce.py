@@ -151,6 +151,7 @@ def test_nothing_is_found_where_nothing_is_wrong(what: str) -> None:
     assert result.output == f"no operator of {MODEL} shows it alone on neutron\n"
 
 
+@pytest.mark.long
 def test_from_a_shell_too() -> None:
     """Where torch was not loaded before: a copy of a process with several threads stood still, as if it had crashed."""
     code = "from npu_assay.conformance.cli import main; main(prog_name='assay')"

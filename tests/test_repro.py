@@ -101,6 +101,7 @@ def test_every_way_to_fill_a_value(kind: str, quant: Quant | None) -> None:
     assert found.dtype == expected.dtype and torch.equal(found.nan_to_num(), expected.nan_to_num())
 
 
+@pytest.mark.long
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("backend", TABLES)
 @pytest.mark.parametrize("check", ["", "crash", "gate1", "leak"])

@@ -356,6 +356,7 @@ def test_the_drawn_cases_can_be_drawn_again(good: Path) -> None:
     assert line in again(good, "3", "--draw", seed)[1]
 
 
+@pytest.mark.long
 def test_a_record_says_what_was_run_and_what_differs(good: Path, tmp_path: Path) -> None:
     target = tmp_path / "record.json"
     assert again(good, "6", "--draw", "9", "--out", target)[0] == 0

@@ -183,6 +183,7 @@ def test_a_last_line_without_its_end_runs_again(whole: Path, tmp_path: Path, cut
     assert (folder / RESULTS).read_bytes() == (whole / RESULTS).read_bytes()
 
 
+@pytest.mark.long
 def test_without_a_journal_or_its_first_line_a_run_begins(whole: Path, tmp_path: Path) -> None:
     folder = partial(whole, tmp_path / "out", 30)
     (folder / JOURNAL).write_bytes((folder / JOURNAL).read_bytes()[:50])

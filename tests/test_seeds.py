@@ -54,6 +54,7 @@ def test_only_random_numbers_change() -> None:
     assert {("random", False), ("list", True)} <= kinds
 
 
+@pytest.mark.long
 def test_a_run_of_another_seed_is_one_of_other_programs(tmp_path: Path) -> None:
     programs = dict[int, dict[str, str]]()
     for seed in (0, 3):

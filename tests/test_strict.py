@@ -66,6 +66,7 @@ def about(row: str, code: str) -> list[Case]:
     return [case for case in of_row(row) if case.constraint == code]
 
 
+@pytest.mark.long
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("row", [row.name for row in STRICT.rows])
 def test_a_backend_that_keeps_every_limit_passes_every_case(row: str) -> None:

@@ -90,6 +90,7 @@ def test_the_page_on_lowering(tmp_path: Path) -> None:
         assert "largest difference" in run(f"{sys.executable} other.py", tmp_path)
 
 
+@pytest.mark.long
 def test_the_page_on_python(tmp_path: Path) -> None:
     (code,) = (code for code, _ in BLOCK.findall((DOCS / "python.md").read_text()) if code)
     (tmp_path / "page.py").write_text(code)

@@ -85,6 +85,7 @@ def test_a_code_is_a_quantized_integer_on_pages(page: Path) -> None:
     assert OF_SOURCES.findall(page.read_text(encoding="utf-8")) == []
 
 
+@pytest.mark.long
 def test_a_code_is_a_quantized_integer_in_help_and_reports() -> None:
     helps = [text for command in ALL.values() for text in texts(command)]
     templates = [

@@ -185,6 +185,7 @@ def test_work_is_that_of_the_inputs_sizes() -> None:
         RUNTIME.execute(program, [wide, wide])
 
 
+@pytest.mark.long
 def test_ten_thousand_mutated_blobs_are_refused_or_run() -> None:
     """In bounded time each, and in bounded memory together."""
     found = outcomes([write(graph) for graph in MODELS.values()], _outcome)
