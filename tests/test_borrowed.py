@@ -45,6 +45,7 @@ def test_every_operator_has_cases_of_codes_and_of_floats() -> None:
     assert all(has_cases(name, "fp16") for name in WITH_CASES if WITH_CASES[name].half)
 
 
+@pytest.mark.sampled(30)
 @pytest.mark.parametrize(("name", "precision"), ASKED)
 def test_what_is_borrowed_is_judged_rightly(name: str, precision: str, tmp_path: Path) -> None:
     """By a right device on codes; on floats, which that does not take, by torch itself."""
@@ -59,6 +60,7 @@ def test_what_is_borrowed_is_judged_rightly(name: str, precision: str, tmp_path:
         assert not wrong, (case.id, wrong)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", sorted(name for name in FAMILIES if FAMILIES[name].floats is not None))
 def test_a_strangers_table_of_floats_asks_nothing_of_xnnpack(name: str, tmp_path: Path) -> None:
     """No option of its partitioner, and both sides of what the table itself limits."""
