@@ -81,6 +81,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not config.option.sample:
         return
     left_out = set(_left_out(items, config.option.seed))
+    compared = [item.nodeid for item in left_out if "snapshot" in getattr(item, "fixturenames", ())]
+    if compared:  # syrupy would call their snapshots unused, and fail the run
+        raise pytest.UsageError(
+            f"{compared[0]}: found a mark that leaves it out of a sample, expected none: it has snapshots"
+        )
     items[:] = [item for item in items if item not in left_out]
     config.hook.pytest_deselected(items=list(left_out))
 

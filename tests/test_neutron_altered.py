@@ -19,7 +19,6 @@ from npu_assay.partitioners.neutron.tflite_model import Model
 NAMES = {**schema.ENUMS, "dtype": list(schema.DTYPES), "code": list(schema.OPERATORS)}
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("make", MODELS, ids=lambda make: make.__name__)
 def test_what_a_changed_file_gets(make: Callable[[int], Model], snapshot: SnapshotAssertion) -> None:
     model = _with_a_spare(tflite.read(tflite.write(make(0))))

@@ -166,7 +166,7 @@ def _summary(report: Report, folder: Path) -> Iterator[str]:
 def _waived(report: Report) -> Iterator[str]:
     """What is waived: why, by whom and until when."""
     if used := _used(report):
-        yield from ("", "| waived | checks | reason | owner | last day |", "| --: | --- | --- | --- | --- |")
+        yield from ("", "| waived | checks | reason | owner | last day |", "|--:|---|---|---|---|")
     for group in used:
         checks = code(", ".join(dict.fromkeys(check for waiver in group for check in waiver.checks)))
         one = group[0]
