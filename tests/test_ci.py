@@ -220,7 +220,7 @@ def test_what_is_waived_is_listed_and_warned_of_before_it_ends(failing: Report, 
     report = make_report(certificate, failing.table, failing.results, all_cases(failing.table))
     text = summary(report, tmp_path)
     checks = ", ".join(waivers[0].checks)
-    assert "\n| waived | checks | reason | owner | last day |\n| --: |" in text
+    assert "\n| waived | checks | reason | owner | last day |\n|--:|" in text
     assert f"\n| 2 cases | `{checks}` | `slow \\| fix` | `jane` | 2026-06-15 |\n| 1 case | " in text
     assert "joe" not in text and "<" not in outside_of_code(text) and "::" not in outside_of_code(text)
     (warning,) = [line for line in annotated(report, path, str(tmp_path), path) if line.startswith("::warning ")]

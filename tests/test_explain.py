@@ -42,6 +42,7 @@ TESTS = Path(__file__).parent
 # ------------------------------------------------------------------------------------ causes
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("planted", PLANTED, ids=str)
 def test_the_first_cause_is_the_planted_one(planted: Planted) -> None:
     one = of(*planted.model, planted.backend, quantized=planted.quantized)
@@ -50,6 +51,7 @@ def test_the_first_cause_is_the_planted_one(planted: Planted) -> None:
     assert planted.operator in known[first.roots[0]].operator and first.code == planted.code
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("planted", [p for p in PLANTED if p.code != "not_quantized"], ids=str)
 def test_without_it_the_backend_takes_all(planted: Planted) -> None:
     """So the sets above have no other cause: the same network with a relu in its place."""

@@ -45,6 +45,7 @@ def observer(kind: str, seed: int) -> HistogramObserver:
     return made
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", range(3))
 def test_it_is_the_range_of_torchao(kind: str, seed: int) -> None:

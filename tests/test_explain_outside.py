@@ -63,6 +63,7 @@ def median() -> tuple[nn.Module, Tensor]:
 OUTSIDE = {"aten.abs.default": spectrum, "aten.mul.Tensor": rotated, "aten.median.dim": middle}
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("backend", ["neutron", "xnnpack", "ethos-u55", "ethos-u85"])
 @pytest.mark.parametrize("operator", OUTSIDE)
 @pytest.mark.parametrize("quantized", [True, False])

@@ -137,6 +137,7 @@ def table_of(names: list[str], precision: str, folder: Path) -> Table:
     return load_table(str(path))
 
 
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize("precision", ["", "int8", "int16"])
 @pytest.mark.parametrize("name", sorted(WITH_CASES))
 def test_a_right_device_passes(name: str, precision: str, tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ def test_the_page_has_the_counts() -> None:
     assert f"Of {causes} models with one planted cause" in text and f"of {numbers} with a planted numeric cause" in text
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("other", OTHERS, ids=str)
 def test_the_first_cause_is_the_planted_one(other: Other) -> None:
     one = explained(other, True)
