@@ -55,7 +55,7 @@ class Change:
 
     @property
     def besides(self) -> tuple[str, ...]:
-        """What else the two certificates state otherwise."""
+        """The differences of the two certificates besides their cases: verdict and waivers."""
         a, b = self.before.digest, self.after.digest
         verdict = (f"another verdict ({a.verdict}, then {b.verdict})",) if a.verdict != b.verdict else ()
         return (*verdict, *(("other waivers",) if a.waivers != b.waivers else ()))

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 
 def running(environment: Mapping[str, str]) -> bool:
-    """Whether this is a step of a job there."""
+    """Whether a process with this environment is a step of a GitHub Actions job."""
     return environment.get("GITHUB_ACTIONS") == "true"
 
 

@@ -127,7 +127,7 @@ def _file(path: Path, workspace: str) -> str:
 
 
 def _key(row: str) -> str:
-    """What begins a row in the file of a table."""
+    """The pattern of how a row begins in a table's file."""
     return rf"""(\[\s*operators\s*\.\s*)?(["']){re.escape(row)}\2\s*[=\]]"""
 
 

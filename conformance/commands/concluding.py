@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -10,7 +11,7 @@ import click
 from rich.console import Console
 
 from npu_assay.conformance.ci.github import tell
-from npu_assay.conformance.commands.shared import usage_errors
+from npu_assay.conformance.commands.shared import plain, usage_errors
 from npu_assay.conformance.record.names import TABLE
 from npu_assay.conformance.report.console import summary
 from npu_assay.conformance.table import table_path
@@ -22,12 +23,17 @@ PASSED, NOT_PASSED = 0, 1
 
 
 def conclude(
-    console: Console, report: Report, folder: Path, table: str | None = None, waivers: Path | None = None
+    console: Console,
+    report: Report,
+    folder: Path,
+    table: str | None = None,
+    waivers: Path | None = None,
+    late: Sequence[str] = (),
 ) -> NoReturn:
     """Print the summary, tell the build server, and exit: 0 when all that was asked for passes, else 1.
 
     table: name or file of the table whose lines annotations name; that of the certificate, or else the record's copy.
-    waivers: the file whose lines those name that are about waivers.
+    waivers: the file whose lines those name that are about waivers. late: why a record that passed does not any more.
     """
     certificate = report.certificate
     summary(console, report, folder)
@@ -40,4 +46,6 @@ def conclude(
         file = folder / TABLE if promised is None else table_path(promised)
         for line in tell(report, folder, file, os.environ, waivers):
             click.echo(line)
-    raise SystemExit(PASSED if certificate.passed else NOT_PASSED)
+    for line in late:
+        click.echo(plain(line))
+    raise SystemExit(PASSED if certificate.passed and not late else NOT_PASSED)

@@ -9,7 +9,7 @@ import click
 
 from npu_assay.conformance.commands.completion import tables
 from npu_assay.conformance.commands.shards import default_folder
-from npu_assay.conformance.commands.shared import Output, plain, today, usage_errors
+from npu_assay.conformance.commands.shared import Output, today, usage_errors
 from npu_assay.conformance.common.escaped import counted
 
 if TYPE_CHECKING:
@@ -57,18 +57,11 @@ def merge(shards: tuple[Path, ...], out: Path | None, table: str | None) -> None
         part = certificate.selection.expression is not None or certificate.selection.smoke
         folder = out if out is not None else default_folder(certificate.backend["spec"], certificate.level, part)
         whole.write(folder)
-    try:
-        conclude(Console(emoji=False), whole.report, folder, table)
-    except SystemExit:
-        _expired(certificate)
-        raise
+    conclude(Console(emoji=False), whole.report, folder, table, late=_expired(certificate))
 
 
-def _expired(certificate: Certificate) -> None:
-    """End with 1 for waivers that held when the shards ran: `assay verify` takes them no more, whatever the bytes."""
+def _expired(certificate: Certificate) -> list[str]:
+    """The waivers that held when the shards ran: `assay verify` takes them no more, whatever the bytes."""
     gone = [waiver for waiver in certificate.waivers if waiver.expires < today()] if certificate.passed else []
-    for waiver in gone:
-        click.echo(plain(f"the waiver of {waiver.owner} for {waiver.case} expired on {waiver.expires}"))
-    if gone:
-        click.echo(f"not passed: {counted(len(gone), 'waiver')} expired since the shards ran")
-        raise SystemExit(1)
+    last = [f"not passed: {counted(len(gone), 'waiver')} expired since the shards ran"] if gone else []
+    return [*(f"{waiver.name} expired on {waiver.expires}" for waiver in gone), *last]

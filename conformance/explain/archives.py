@@ -71,7 +71,7 @@ def _harmless(path: Path) -> io.BytesIO:
 
 
 def _writer(record: str) -> str:
-    """What wrote such a record, where users mistake it for what writes programs."""
+    """The function of torch that writes such a record, and the one that is needed; "" where neither is known."""
     if record != "data.pkl":
         return ""
     return " of torch.save or torch.jit.save; torch.export.save(torch.export.export(model, inputs), path) is needed"

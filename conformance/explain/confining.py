@@ -140,9 +140,9 @@ def _reduced(request: Request, what: str, name: str | None) -> tuple[str, tuple[
     (spec,) = request.backends
     backend, model = load_whole(spec), load_model(request.model)
     program = model.program
-    quantized = request.calibrate is not None and not model.is_quantized
-    if request.calibrate is not None and quantized:
-        samples = samples_of(model, request.calibrate)
+    calibrate = None if model.is_quantized else request.calibrate
+    if calibrate is not None:
+        samples = samples_of(model, calibrate)
         program = quantize(model, How(request.dynamic).quantizer(backend), samples).program
-    found = reduce(program, backend, spec, what, name, quantized=quantized)
+    found = reduce(program, backend, spec, what, name, quantized=calibrate is not None)
     return found.script, found.told

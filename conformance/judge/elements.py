@@ -81,9 +81,9 @@ def _compared(output: Output, at: int) -> tuple[Number, Number, Number]:
 def _here(graph: Graph, index: Sequence[int], shape: Sequence[int]) -> Iterator[tuple[str, Number]]:
     """Without a gradient: the values of the output's rank whose shape broadcasts to it, each with its number there."""
     for value in graph.values:
-        pairs = [*zip(value.shape, shape, strict=False)]
-        if len(value.shape) == len(shape) and all(size in (1, whole) for size, whole in pairs):
-            yield value.name, number_at(value, [min(at, n - 1) for at, n in zip(index, value.shape, strict=True)])
+        sizes = value.shape
+        if len(sizes) == len(shape) and all(n in (1, whole) for n, whole in zip(sizes, shape, strict=True)):
+            yield value.name, number_at(value, [min(at, n - 1) for at, n in zip(index, sizes, strict=True)])
 
 
 def _at(tensor: Tensor, at: int) -> float:
