@@ -28,7 +28,7 @@ from npu_assay.conformance.record.certificate import (
 from npu_assay.conformance.record.names import CERTIFICATE, RESULTS
 from npu_assay.conformance.record.read import read_contents, read_folder
 from npu_assay.conformance.record.results import NOT_PASSED, STATUSES, VERDICTS, CaseResult, ResultError, from_line
-from npu_assay.conformance.record.waivers import grouped, waived_cases
+from npu_assay.conformance.record.waivers import Waiver, waived_cases
 from npu_assay.conformance.report.symptoms import ABSENT, TAKEN, Symptom, refined, symptom, undelegated
 
 READ = (CERTIFICATE, RESULTS)
@@ -160,9 +160,11 @@ def _digest(certificate: Certificate, sha256: str, text: str) -> tuple[Digest, t
 
 
 def _excused(certificate: Certificate, waived: Set[str]) -> tuple[Excused, ...]:
+    groups: dict[tuple[str, str, str], list[Waiver]] = {}
+    for one in certificate.waivers:
+        groups.setdefault((one.reason, one.owner, one.expires.isoformat()), []).append(one)
     found = []
-    for group in grouped(certificate.waivers):
-        reason, owner, until = group[0].reason, group[0].owner, group[0].expires.isoformat()
+    for (reason, owner, until), group in groups.items():
         checks = [[*one.checks, *([] if one.max_lsb is None else [f"up to {one.max_lsb} LSB"])] for one in group]
         named = ", ".join(dict.fromkeys(check for each in checks for check in each))
         cases = 0 if until < certificate.made else sum(one.case in waived for one in group)
