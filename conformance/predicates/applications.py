@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
@@ -170,19 +171,8 @@ def _dtype(value: Value) -> torch.dtype:
 
 def _results(step: Step, known: Mapping[Ref, Tensor]) -> Mapping[Ref, Tensor]:
     args = [_handed(item, known) for item in step.args]
-    if "split" in step.op and type(args[1]) is int and max(args[0].shape, default=0) > args[1] * PIECES:
-        raise NoProgram(f"{step.op}: found more than {PIECES} pieces, expected fewer")
-    if (
-        step.op == "aten.convolution.default"
-        and args[6]
-        and all(hasattr(each, "shape") for each in args[:2])
-        and args[0].shape[1:2] != args[1].shape[:1]
-    ):  # torch asks only with numbers
-        raise NoProgram(f"{step.op}: transposed, found weights of other channels than the input")
-    if step.op == "aten.convolution.default" and _gathered(args[0].shape, args[1].shape, *args[3:]) > GATHERED:
-        raise NoProgram(f"{step.op}: found windows or a padded input of more than {GATHERED} elements, expected fewer")
-    if step.op == "aten.convolution.default" and _terms(args[1].shape, *args[6:7]) > TERMS:
-        raise NoProgram(f"{step.op}: found sums of more than {TERMS} products, expected fewer")
+    with suppress(AttributeError, TypeError):  # of operands that a search left out, which torch refuses itself
+        _check_size(step.op, args)
     kwargs = {name: _handed(item, known) for name, item in step.kwargs}
     try:
         made = aten(canonical(step.op))(*args, **kwargs)
@@ -198,6 +188,20 @@ def _results(step: Step, known: Mapping[Ref, Tensor]) -> Mapping[Ref, Tensor]:
     if "split" in step.op and len(listed) != step.outputs:
         raise NoProgram(f"{step.op}: found {len(listed)} results, expected {step.outputs}")
     return {Ref(step.name, index): tensor for index, tensor in enumerate(listed)}
+
+
+def _check_size(op: str, args: Sequence[Any]) -> None:
+    """Raise NoProgram for what torch would compute, but no case should be."""
+    if "split" in op and type(args[1]) is int and max(args[0].shape, default=0) > args[1] * PIECES:
+        raise NoProgram(f"{op}: found more than {PIECES} pieces, expected fewer")
+    if op != "aten.convolution.default":
+        return
+    if args[6] and args[0].shape[1:2] != args[1].shape[:1]:  # torch asks only with numbers
+        raise NoProgram(f"{op}: transposed, found weights of other channels than the input")
+    if _gathered(args[0].shape, args[1].shape, *args[3:]) > GATHERED:
+        raise NoProgram(f"{op}: found windows or a padded input of more than {GATHERED} elements, expected fewer")
+    if _terms(args[1].shape, *args[6:7]) > TERMS:
+        raise NoProgram(f"{op}: found sums of more than {TERMS} products, expected fewer")
 
 
 def _terms(weight: Sequence[int], transposed: bool = False) -> int:
