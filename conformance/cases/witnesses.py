@@ -17,13 +17,15 @@ from pathlib import Path
 from typing import Any
 
 from npu_assay.conformance.cases.drafts import OPERATOR, CaseDraft, inside, outside
-from npu_assay.conformance.programs.graph import Case, Fill, Graph, Quant, Ref, Step, Value
+from npu_assay.conformance.programs.graph import Case, ChannelsLast, Fill, Graph, Quant, Ref, Step, Value
 from npu_assay.conformance.table import Row, Table
 
 FOLDER = Path(__file__).with_name("found")
 TURNED = "_turned_"  # in the names of cases that were found
-KINDS: Mapping[str, Any] = {"Quant": Quant, "Fill": Fill, "Step": Step, "Ref": Ref, "Value": Value}
-"""What stands in a program, by the names that files have."""
+KINDS: Mapping[str, Any] = {
+    each.__name__: each for each in (CaseDraft, Graph, Quant, Fill, Step, Ref, Value, ChannelsLast)
+}
+"""What stands in a case, by the names that files have."""
 
 
 def content_key(table: Table, row: Row, precision: str | None) -> str:
@@ -77,7 +79,7 @@ def changes(before: Graph, after: Graph) -> dict[str, Any]:
     return {
         **_differing("values", before.values, after.values),
         **_differing("steps", before.steps, after.steps),
-        **({"outputs": _plain(after.outputs)} if before.outputs != after.outputs else {}),
+        **({"outputs": plain(after.outputs)} if before.outputs != after.outputs else {}),
     }
 
 
@@ -87,10 +89,10 @@ def _differing(name: str, before: Sequence[Any], after: Sequence[Any]) -> dict[s
     found: dict[str, Any] = {gone: None for gone in old if gone not in new}
     for key, item in new.items():
         if key not in old:
-            found[key] = _plain(item)
+            found[key] = plain(item)
         elif item != old[key]:
             differ = (f.name for f in fields(item) if getattr(item, f.name) != getattr(old[key], f.name))
-            found[key] = {each: _plain(getattr(item, each)) for each in differ}
+            found[key] = {each: plain(getattr(item, each)) for each in differ}
     return {name: found} if found else {}
 
 
@@ -98,32 +100,33 @@ def changed(graph: Graph, found: Mapping[str, Any]) -> Graph:
     """The program with these changes."""
     values = _with(graph.values, found.get("values", {}))
     steps = _with(graph.steps, found.get("steps", {}))
-    outputs = _read(found["outputs"]) if "outputs" in found else graph.outputs
+    outputs = read(found["outputs"]) if "outputs" in found else graph.outputs
     return Graph(values, steps, outputs)
 
 
 def _with(items: Sequence[Any], found: Mapping[str, Any]) -> tuple[Any, ...]:
     known = {item.name for item in items}
     kept = (item for item in items if found.get(item.name, item) is not None)
-    made = [replace(item, **{k: _read(v) for k, v in found.get(item.name, {}).items()}) for item in kept]
-    return (*made, *(_read(item) for name, item in found.items() if name not in known))
+    made = [replace(item, **{k: read(v) for k, v in found.get(item.name, {}).items()}) for item in kept]
+    return (*made, *(read(item) for name, item in found.items() if name not in known))
 
 
-def _plain(found: Any) -> Any:
+def plain(found: Any) -> Any:
     """Plain data: lists for tuples, and of a record the fields that have not their defaults."""
     if isinstance(found, tuple):
-        return [_plain(item) for item in found]
+        return [plain(item) for item in found]
     if type(found).__name__ in KINDS:
         told = {f.name: getattr(found, f.name) for f in fields(found)}
         defaults = {f.name: f.default for f in fields(found)}
-        return {type(found).__name__: {k: _plain(v) for k, v in told.items() if v != defaults[k]}}
+        return {type(found).__name__: {k: plain(v) for k, v in told.items() if v != defaults[k]}}
     return found
 
 
-def _read(found: Any) -> Any:
+def read(found: Any) -> Any:
+    """What `plain` made plain data of. Raises AttributeError, KeyError, TypeError or ValueError for anything else."""
     if isinstance(found, list):
-        return tuple(_read(item) for item in found)
+        return tuple(read(item) for item in found)
     if isinstance(found, dict):
         ((kind, told),) = found.items()
-        return KINDS[kind](**{name: _read(item) for name, item in told.items()})
+        return KINDS[kind](**{name: read(item) for name, item in told.items()})
     return found

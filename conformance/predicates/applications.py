@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -21,6 +21,7 @@ from npu_assay.conformance.programs.edge_form import typed
 from npu_assay.conformance.programs.graph import Graph, Ref, Step, Value, references
 from npu_assay.reference.golden.aten import COPY, aten, bound, canonical
 
+SMALL = 2**21  # elements that a model may have if it is computed first: on device meta, some of torch is slow
 COMPUTED = 2**14  # elements up to which a model is computed; torch checks less of tensors without numbers
 PIECES = 64  # that a tensor is split into at most: torch makes each
 MOST = 2**24  # elements of a tensor that a case may have
@@ -99,6 +100,9 @@ def _numbers(value: Value) -> Numbers:
 def _tensors(graph: Graph, tried: bool) -> Mapping[Ref, Tensor]:
     """Every tensor of the model: on device meta, or zeros if they are small, as torch then checks more."""
     few = sum(_elements(value) for value in graph.values) <= COMPUTED
+    if _bound(graph) <= SMALL:
+        with suppress(NoProgram):
+            return _computed(graph)
     try:
         found = _run(graph, "meta")
     except NotImplementedError:  # what has no sizes without numbers
@@ -109,6 +113,20 @@ def _tensors(graph: Graph, tried: bool) -> Mapping[Ref, Tensor]:
         return _computed(graph)
     few = few and not tried and all(tensor.numel() <= COMPUTED for tensor in found.values())
     return _computed(graph) if few else found
+
+
+def _bound(graph: Graph) -> float:
+    """More elements than any step can make of its operands: every one with every other, as often as numbers say."""
+    most = math.prod(max(math.prod(value.shape), 1) for value in graph.values)
+    return most * math.prod(1 + abs(n) for step in graph.steps for n in _numbers_of((step.args, step.kwargs)))
+
+
+def _numbers_of(argument: Any) -> Iterator[float]:
+    if isinstance(argument, tuple):
+        for item in argument:
+            yield from _numbers_of(item)
+    elif isinstance(argument, int | float):
+        yield argument
 
 
 def runs(graph: Graph) -> bool:

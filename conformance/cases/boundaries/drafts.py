@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from npu_assay.conformance.cases.boundaries.combinations import together
+from npu_assay.conformance.cases.boundaries.remembered import remembered
 from npu_assay.conformance.cases.boundaries.search import FEWER, Limit, Look, Search, Turns, emptied, seen
 from npu_assay.conformance.cases.boundaries.sides import Pair, Sides, asked_of
 from npu_assay.conformance.cases.drafts import OPERATOR, CaseDraft, accepted, inside, limit, outside
@@ -36,10 +37,10 @@ def bounded(limits: Limits, drafts: Sequence[CaseDraft]) -> list[CaseDraft]:
     plain = next((d for d in drafts if (d.constraint, d.side, d.variant) == (OPERATOR, "accept", "baseline")), None)
     if plain is None:
         raise LimitError(f"{limits.where}: {_texts(own)}: the row has no plain program to begin with; {ADVICE}")
-    asked = repr((own, limits.common, drafts, outside_features()))
+    asked = repr((own, limits.common, drafts, sorted(outside_features())))
     if asked not in _KNOWN:
         try:
-            _KNOWN[asked] = tuple(_bounded(limits, own, plain, drafts))
+            _KNOWN[asked] = remembered(limits.where, asked, lambda: tuple(_bounded(limits, own, plain, drafts)))
         except PredicateError as error:
             raise LimitError(f"{limits.where}: {error}") from error
     return list(_KNOWN[asked])
