@@ -157,6 +157,7 @@ PROGRAMS: dict[str, Graph | Operation | Damaged] = {
     "scales of operands and result": unary("mul.Tensor", IMAGE, X, x=Quant(1e6), y=Quant(1e-6)),
     "operand": unary("any.dim", IMAGE, 1),
     "exact shrinking": unary("upsample_bilinear2d.vec", (1, 2, 16, 32), (1, 2), False, None),
+    "shrinking between corners": unary("upsample_bilinear2d.vec", (1, 2, 32, 32), (2, 2), True, None),
     "large stride of windows apart": unary("max_pool2d", (1, 3, 9, 9), (5, 4), (4, 4)),
     "large stride with padding": unary("max_pool2d", (1, 3, 9, 9), (5, 5), (5, 5), (1, 1)),
     "a number that several codes equal": step("eq.Scalar", X, 0.0, values=(activation("x", IMAGE, Quant(1e-46)),)),
@@ -259,6 +260,7 @@ SAYS = {
     "expected a ratio that RESCALE has",
     "operand": "operand: found quantized numbers, expected booleans or integers",
     "exact shrinking": "scale factor: found 0.0625, expected none below 1 on this device",
+    "shrinking between corners": "resizing: found scale 2/62, expected one that RESIZE has",
     "large stride of windows apart": "stride above 3: found kernel (5, 4), padding (0, 0), "
     "expected kernel (4, 4), no padding",
     "large stride with padding": "stride above 3: found kernel (5, 5), padding (1, 1), "
