@@ -167,6 +167,10 @@ PROGRAMS: dict[str, Graph | Operation | Damaged] = {
     "gather of four dimensions": step(
         "gather", X, 1, Ref("k"), values=(activation("x", IMAGE), indices("k", IMAGE, 3)), y=Q
     ),
+    "a mask and an index": step(
+        "index_put", X, (Ref("m"), Ref("n")), Ref("v"),
+        values=(activation("x", (2, 3)), replace(MASK, shape=(2,)), indices("n", (2,), 3), activation("v", ())), y=Q,
+    ),
     "two masks": step(
         "index_put", X, (Ref("m"), Ref("n")), Ref("v"),
         values=(activation("x", (2, 3)), replace(MASK, shape=(2,)), replace(MASK, name="n", shape=(2,)),
@@ -270,6 +274,7 @@ SAYS = {
     "wide result of an 8-bit table": "result's type: found torch.int16, expected int8, as the operand's",
     "shifted codes of 16 bits": "zero point of torch.int16 codes: found 5, expected 0",
     "gather of four dimensions": "dimension: found 1, expected 1 of 2 or 3",
+    "a mask and an index": "mask: found 2 indices, expected one, and one number",
     "two masks": "mask: found 2 indices, expected one, and one number",
     "large negative constant": "int64 constant: found -2147483649..-2147483649, expected numbers of 32 bits",
     "large positive constant": "int64 constant: found 2147483648..2147483648, expected numbers of 32 bits",
