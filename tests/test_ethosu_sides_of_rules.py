@@ -94,6 +94,24 @@ def test_transposed_convolutions_step_by_one_or_two(
     assert found == ([] if fits else [f"stride {stride} of {sizes} with kernel {window}"])
 
 
+@pytest.mark.parametrize(
+    "before", [torch.int8, torch.int32, torch.int64, torch.bool, torch.uint8, torch.float16], ids=str
+)
+@pytest.mark.parametrize("step", [(1.0, 0), (0.5, 0), (2.0, 0), (1.0, 1)], ids=str)
+def test_integers_become_real_numbers_where_they_are_quantized_one_to_one(
+    before: torch.dtype, step: tuple[float, int]
+) -> None:
+    copy = "dim_order_ops._to_dim_order_copy.default"
+
+    def write(b: Builder) -> fx.Node:
+        return b.quantised(
+            b.call(copy, b.integers(2, 3, dtype=before), dtype=torch.float32), (*step, -128, 127, torch.int8)
+        )
+
+    fits = step == (1.0, 0) and before not in (torch.uint8, torch.float16)
+    assert ("conversion" not in judge(write, U85).of(copy)) is fits
+
+
 SELECTED = (torch.bool, torch.int8, torch.int16, torch.int32)
 
 
