@@ -157,6 +157,7 @@ PROGRAMS: dict[str, Graph | Operation | Damaged] = {
     "scales of operands and result": unary("mul.Tensor", IMAGE, X, x=Quant(1e6), y=Quant(1e-6)),
     "operand": unary("any.dim", IMAGE, 1),
     "exact shrinking": unary("upsample_bilinear2d.vec", (1, 2, 16, 32), (1, 2), False, None),
+    "shrinking between corners": unary("upsample_bilinear2d.vec", (1, 2, 32, 32), (2, 2), True, None),
     "large stride of windows apart": unary("max_pool2d", (1, 3, 9, 9), (5, 4), (4, 4)),
     "large stride with padding": unary("max_pool2d", (1, 3, 9, 9), (5, 5), (5, 5), (1, 1)),
     "a number that several codes equal": step("eq.Scalar", X, 0.0, values=(activation("x", IMAGE, Quant(1e-46)),)),
@@ -165,6 +166,10 @@ PROGRAMS: dict[str, Graph | Operation | Damaged] = {
     "shifted codes of 16 bits": Operation("", "aten.neg.default", IMAGE, y=replace(INT16, zero_point=5)),
     "gather of four dimensions": step(
         "gather", X, 1, Ref("k"), values=(activation("x", IMAGE), indices("k", IMAGE, 3)), y=Q
+    ),
+    "a mask and an index": step(
+        "index_put", X, (Ref("m"), Ref("n")), Ref("v"),
+        values=(activation("x", (2, 3)), replace(MASK, shape=(2,)), indices("n", (2,), 3), activation("v", ())), y=Q,
     ),
     "two masks": step(
         "index_put", X, (Ref("m"), Ref("n")), Ref("v"),
@@ -259,6 +264,7 @@ SAYS = {
     "expected a ratio that RESCALE has",
     "operand": "operand: found quantized numbers, expected booleans or integers",
     "exact shrinking": "scale factor: found 0.0625, expected none below 1 on this device",
+    "shrinking between corners": "resizing: found scale 2/62, expected one that RESIZE has",
     "large stride of windows apart": "stride above 3: found kernel (5, 4), padding (0, 0), "
     "expected kernel (4, 4), no padding",
     "large stride with padding": "stride above 3: found kernel (5, 5), padding (1, 1), "
@@ -268,6 +274,7 @@ SAYS = {
     "wide result of an 8-bit table": "result's type: found torch.int16, expected int8, as the operand's",
     "shifted codes of 16 bits": "zero point of torch.int16 codes: found 5, expected 0",
     "gather of four dimensions": "dimension: found 1, expected 1 of 2 or 3",
+    "a mask and an index": "mask: found 2 indices, expected one, and one number",
     "two masks": "mask: found 2 indices, expected one, and one number",
     "large negative constant": "int64 constant: found -2147483649..-2147483649, expected numbers of 32 bits",
     "large positive constant": "int64 constant: found 2147483648..2147483648, expected numbers of 32 bits",

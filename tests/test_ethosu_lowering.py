@@ -206,6 +206,18 @@ def test_a_bias_in_other_steps_is_rounded_to_those_of_the_product() -> None:
     assert bias.data is not None and bias.data.tolist() == [1]
 
 
+def test_a_bias_in_the_steps_of_the_product_keeps_all_its_bits() -> None:
+    """Steps that are the product of float32 scales differ from it by their last bit."""
+    conv = convolution("", (1, 1, 3, 3), (1, 1), 1, per_channel=False)
+    wide = Quant(2.0**-13 * (1 + 2.0**-23), 0, -(2**31), 2**31 - 1, None, "int32")
+    large = Value("b", (1,), wide, Fill("list", values=(2.0**30,)), constant=True)
+    found = compiled(
+        Operation("", conv.op, conv.shape, conv.args, conv.y, conv.x, (conv.more[0], large)).graph(), "u85"
+    )
+    bias = next(tensor for tensor in found.model.tensors if tensor.dtype == "INT32" and tensor.name.endswith("bias"))
+    assert bias.data is not None and bias.data.tolist() == [2**30]
+
+
 def test_constants_are_rescaled_when_compiling() -> None:
     source = Operation("", "aten.add.Tensor", IMAGE, (Ref("z"),), more=(constant("z", (3, 1, 1), OTHER),)).graph()
     assert compiled(source, "u55").operators == ["RESCALE", "ADD", "RESCALE"]

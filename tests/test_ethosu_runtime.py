@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -32,17 +33,15 @@ def _run(program: Program) -> list[torch.Tensor]:
 
 
 def _conv(
-    x: np.ndarray[Any, Any], weights: np.ndarray[Any, Any], bias: int, constant: bool = True
+    x: np.ndarray[Any, Any], weights: np.ndarray[Any, Any], bias: int, computed: Sequence[str] = ()
 ) -> tuple[Building, str]:
     """A 1x1 convolution of one pixel, and the name of its accumulators."""
     b = Building()
     image = b.input(x.reshape(1, 1, 1, -1), "INT8")
-    make = b.constant if constant else b.input
-    w = make(weights.reshape(-1, 1, 1, x.size), "INT8")
+    w = (b.input if "weights" in computed else b.constant)(weights.reshape(-1, 1, 1, x.size), "INT8")
+    added = (b.input if "bias" in computed else b.constant)(np.array([bias]), "INT32")
     zero = b.constant([0], "INT8")
-    acc = b.apply(
-        "CONV2D", image, w, b.constant([bias], "INT32"), zero, zero, pad=(0, 0, 0, 0), acc_type="INT32", **WINDOW
-    )
+    acc = b.apply("CONV2D", image, w, added, zero, zero, pad=(0, 0, 0, 0), acc_type="INT32", **WINDOW)
     return b, acc
 
 
@@ -71,9 +70,10 @@ def test_a_product_and_its_rescale_are_one_call_unless_more_is_asked_of_the_accu
     assert _run(other)[1].flatten().tolist() == (2 * expected).tolist()
 
 
-def test_weights_may_be_computed() -> None:
-    constant, computed = (_conv(X, W, 100, constant=constant) for constant in (True, False))
-    (one,), (other,) = (_run(b.program(_rescaled(b, acc))) for b, acc in (constant, computed))
+@pytest.mark.parametrize("computed", [("weights",), ("bias",), ("weights", "bias")])
+def test_weights_and_bias_may_be_computed(computed: Sequence[str]) -> None:
+    found = [_conv(X, W, 100, of) for of in ((), computed)]
+    (one,), (other,) = (_run(b.program(_rescaled(b, acc))) for b, acc in found)
     assert torch.equal(one, other)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+from itertools import product
 from typing import Any
 
 import pytest
@@ -15,7 +18,8 @@ from npu_assay.partitioners.ethosu.operators import OPERATORS
 from npu_assay.partitioners.ethosu.support.products import largest_sum
 from npu_assay.partitioners.ethosu.support.rule import Context
 
-NEAREST, WHERE, SLICE = "aten.upsample_nearest2d.vec", "aten.where.self", "aten.slice_copy.Tensor"
+BILINEAR, NEAREST = "aten.upsample_bilinear2d.vec", "aten.upsample_nearest2d.vec"
+WHERE, SLICE = "aten.where.self", "aten.slice_copy.Tensor"
 
 
 @pytest.mark.parametrize("start", [None, 1])
@@ -44,6 +48,68 @@ def test_images_grow_alike_in_both_directions(factors: list[float]) -> None:
     sizes = [int(3 * factors[0]), int(5 * factors[1])]
     assert "resize_scale" in judge(lambda b: b.op(NEAREST, b.input(1, 2, 3, 5), None, factors)).of(NEAREST)
     assert "resize_scale" in judge(lambda b: b.op(NEAREST, b.input(1, 2, 3, 5), sizes, None)).of(NEAREST)
+
+
+@pytest.mark.parametrize("by", list(product((15, 16, 17), repeat=2)), ids=str)
+@pytest.mark.parametrize("sizes", ["sizes", "factors"])
+@pytest.mark.parametrize("corners", [False, True])
+def test_images_shrink_less_than_sixteen_times_or_bilinear_ones_so_along_both_axes(
+    by: tuple[int, int], sizes: str, corners: bool
+) -> None:
+    before, after = [2 * n for n in by], (2, 2)
+    given = (after, None) if sizes == "sizes" else (None, [1 / n for n in by])
+    fits = {
+        BILINEAR: not corners and (max(by) < 16 or by == (16, 16)),
+        NEAREST: max(by) < 16,
+    }
+    for op, arguments in ((BILINEAR, (given[0], corners, given[1])), (NEAREST, given)):
+        verdict = judge(partial(_resized, op, before, arguments), U85)
+        assert ("resize" not in verdict.of(op)) is fits[op]
+
+
+def _resized(op: str, before: Sequence[int], arguments: Sequence[Any], b: Builder) -> fx.Node:
+    return b.op(op, b.input(1, 2, *before), *arguments)
+
+
+@pytest.mark.parametrize("shape", [(1, 65537, 4), (2, 1, 65537, 4)])
+def test_the_channels_of_a_linear_product_come_last(shape: tuple[int, ...]) -> None:
+    linear = "aten.linear.default"
+    assert "max_channels" not in judge(lambda b: b.op(linear, b.input(*shape), b.weight(3, 4)), U85).of(linear)
+    turned = (*shape[:-2], 4, 65537)
+    assert "max_channels" in judge(lambda b: b.op(linear, b.input(*turned), b.weight(3, 65537)), U85).of(linear)
+
+
+@pytest.mark.parametrize("stride", list(product((1, 2, 3), repeat=2)), ids=str)
+@pytest.mark.parametrize("size", [(1, 4), (4, 1)], ids=str)
+@pytest.mark.parametrize("kernel", [(1, 1), (1, 3), (3, 1)], ids=str)
+def test_transposed_convolutions_step_by_one_or_two(
+    stride: tuple[int, int], size: tuple[int, int], kernel: tuple[int, int]
+) -> None:
+    """Alike along both axes, or along one where there is nothing along the other."""
+    verdict = judge(lambda b: b.conv(b.input(1, 2, *size), b.weight(2, 2, *kernel), stride=stride, transposed=True))
+    row, column = (size[axis] == kernel[axis] == 1 for axis in (0, 1))
+    fits = stride in ((1, 1), (2, 2)) or (stride == (1, 2) and row) or (stride == (2, 1) and column)
+    found = [each.found for each in verdict.partitioner.rejections if each.code == "transposed_stride"]
+    sizes, window = ("x".join(map(str, each)) for each in (size, kernel))
+    assert found == ([] if fits else [f"stride {stride} of {sizes} with kernel {window}"])
+
+
+@pytest.mark.parametrize(
+    "before", [torch.int8, torch.int32, torch.int64, torch.bool, torch.uint8, torch.float16], ids=str
+)
+@pytest.mark.parametrize("step", [(1.0, 0), (0.5, 0), (2.0, 0), (1.0, 1)], ids=str)
+def test_integers_become_real_numbers_where_they_are_quantized_one_to_one(
+    before: torch.dtype, step: tuple[float, int]
+) -> None:
+    copy = "dim_order_ops._to_dim_order_copy.default"
+
+    def write(b: Builder) -> fx.Node:
+        return b.quantised(
+            b.call(copy, b.integers(2, 3, dtype=before), dtype=torch.float32), (*step, -128, 127, torch.int8)
+        )
+
+    fits = step == (1.0, 0) and before not in (torch.uint8, torch.float16)
+    assert ("conversion" not in judge(write, U85).of(copy)) is fits
 
 
 SELECTED = (torch.bool, torch.int8, torch.int16, torch.int32)

@@ -219,6 +219,8 @@ def test_shapes_and_scales_that_do_not_fit_are_refused() -> None:
         conv2d(weights, None, X, [0.0], Y)
     with pytest.raises(ValueError, match="CONV_2D: found 3 input channels, expected a multiple of the weights' 2"):
         conv2d(weights, None, X, [0.1], Y)(x)
+    with pytest.raises(ValueError, match="in groups that divide the 4 output channels"):
+        conv2d(weights, None, X, [0.1], Y)(codes(21, 1, 5, 5, 6))
     with pytest.raises(ValueError, match=r"window \(3, 3\)"):
         conv2d(weights, None, X, [0.1], Y)(x[:, :2, :, :2])
     with pytest.raises(ValueError, match="DEPTHWISE_CONV_2D: found 4 output channels, expected a multiple of 3"):

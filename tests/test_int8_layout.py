@@ -34,6 +34,8 @@ def test_avg_pool_ties_go_away_from_zero() -> None:
 def test_avg_pool_does_not_count_padding() -> None:
     x = image([[10, 20], [30, 40]])
     assert rows(avg_pool2d((2, 2), (1, 1), ONE, ((1, 0), (1, 0)))(x)) == [[10, 15], [20, 25]]
+    wide = image([[10, 20, 30]])
+    assert rows(avg_pool2d((2, 2), (1, 1), ONE, ((1, 0), (1, 0)))(wide)) == [[10, 15, 25]]
 
 
 def test_means_of_many_cells_do_not_round_up() -> None:

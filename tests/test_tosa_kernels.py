@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from npu_assay.partitioners.common.int8.buffers import Buffers, Place
 from npu_assay.partitioners.ethosu.kernels import (
     Codes,
     Unpredictable,
@@ -40,18 +41,21 @@ MULTIPLIERS = [
     (1518500250, 43),
     (1518500250, 44),
     (3, 8),
+    (1 << 30, 56),
     (1 << 30, 62),
 ]
 
 
-@pytest.mark.parametrize("target", ["INT8", "INT16", "INT32"])
+@pytest.mark.parametrize(
+    ("target", "zero_point"), [("INT8", 7), ("INT8", 127), ("INT8", -128), ("INT16", 7), ("INT32", 0)]
+)
 @pytest.mark.parametrize(("multiplier", "shift"), MULTIPLIERS)
 @pytest.mark.parametrize("bound", [100, 2**20, 2**31])
 def test_rescale_is_the_formula_for_all_ways_to_compute_it(
-    target: str, multiplier: int, shift: int, bound: int
+    target: str, zero_point: int, multiplier: int, shift: int, bound: int
 ) -> None:
     """Small bounds take float64, large ones 64-bit integers; accumulators on ties and next to them."""
-    y = codes(target, 0 if target == "INT32" else 7)
+    y = codes(target, zero_point)
     reach = min(bound, 1 << (shift - 1)) - 1
     ties = [(((2 * k + 1) << (shift - 1)) // multiplier) + d for k in range(-300, 300, 7) for d in (-1, 0, 1)]
     values = [v for v in (*ties, *range(-50, 50), -reach, reach) if abs(v) <= reach]
@@ -59,6 +63,24 @@ def test_rescale_is_the_formula_for_all_ways_to_compute_it(
     finish = rescale([multiplier], [shift], codes("INT32"), y, bound=bound)
     for numbers in (torch.tensor(values, dtype=torch.int32), torch.tensor(values, dtype=torch.float64)):
         assert finish(numbers).tolist() == expected
+
+
+@pytest.mark.parametrize(("target", "shift"), [(t, s) for t in ("INT8", "INT16") for s in (30, *range(35, 48))])
+@pytest.mark.parametrize("multiplier", [3, 7, 101])
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_sums_as_near_to_a_tie_as_whole_numbers_come(target: str, shift: int, multiplier: int, is_kept: bool) -> None:
+    """Float64 is taken as long as that is exact; memory that is kept moves numbers up by what the type holds."""
+    y, unit, inverse = codes(target), 1 << shift, pow(multiplier, -1, 1 << shift)
+    bound = (2**53 - unit // 2) // multiplier
+    near = [(unit // 2 + k * unit + short) * inverse % unit for k in range(200) for short in (-2, -1, 0, 1)]
+    values = [sign * (value + unit * more) for value in near for more in (0, 1) for sign in (1, -1)]
+    values = [value for value in values if abs(value) <= bound]
+    place = Place(Buffers(), (len(values),), (len(values),)) if is_kept else None
+    finish = rescale([multiplier], [shift], codes("INT32"), y, scale32=False, bound=bound, place=place)
+    assert len(values) > 0
+    assert finish(torch.tensor(values, dtype=torch.float64)).tolist() == [
+        whole(value, multiplier, shift, y) for value in values
+    ]
 
 
 def test_one_multiplier_per_last_index() -> None:
@@ -75,6 +97,8 @@ def test_unsigned_codes_are_stored_by_their_bits() -> None:
     assert as_signed(EVERY).tolist() == [max(-128, min(127, (v % 256) - 128)) for v in range(-128, 128)]
     back = rescale([1 << 30], [30], codes("INT8", 0), codes("INT8", -128, unsigned=True))
     assert back(EVERY).tolist() == [v + 128 if v < 0 else v - 128 for v in range(-128, 128)]
+    twice = rescale([1 << 30], [29], codes("INT8", 0), codes("INT8", -128, unsigned=True))
+    assert [v % 256 for v in twice(EVERY).tolist()] == [min(max(2 * v + 128, 0), 255) for v in range(-128, 128)]
     wide = rescale([1 << 30], [30], codes("INT16", -(2**15), unsigned=True), codes("INT16"))
     assert wide(torch.tensor([0, -1, -(2**15)], dtype=torch.int16)).tolist() == [-(2**15), 2**15 - 1, 0]
 
@@ -278,6 +302,17 @@ def test_a_bound_is_the_largest_accumulator(x: Codes, depthwise: bool) -> None:
     else:
         product = products.conv2d(weights.reshape(2, 1, 1, 2), bias, x)
     assert product.bound == max((3 + 4) * x.reach + 1000, (1 + 1) * x.reach + 2000)
+
+
+@pytest.mark.parametrize("depth", [1, 257, 258, 259, 300])
+@pytest.mark.parametrize("zero_point", [0, 127, -128])
+def test_sums_of_matrices_are_exact_up_to_their_bound(depth: int, zero_point: int) -> None:
+    """From 259 products of codes 255 apart on, float32 is too narrow: the sum is odd."""
+    x = codes("INT8", zero_point)
+    kernel, bound = products.matmul(x, x, depth)
+    assert bound == depth * x.reach**2
+    rows = torch.full((1, 1, depth), 127 if zero_point < 0 else -128, dtype=torch.int8)
+    assert int(kernel(rows, rows.mT)) == bound
 
 
 def test_48_bits_are_exact() -> None:

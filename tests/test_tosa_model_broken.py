@@ -105,6 +105,7 @@ BROKEN: list[tuple[TModel, str]] = [
     (_operator(ADD, code="ERF"), "operator is ERF, expected one of TOSA's integer profile"),
     (_attributes(ADD, axis=1), r"attributes is \['axis'\], expected \[\] of \[\]"),
     (_attributes(MAX, axis=None), "attributes is"),
+    (_attributes(MAX, axis=2**31), "axis is 2147483648, expected a value of that attribute's type"),
     (_attributes(MAX, axis="1"), "axis is '1', expected a value of that attribute's type"),
     (_attributes(MAX, axis=True), "axis is True"),
     (_attributes(MAX, axis=2**31), "axis is 2147483648"),

@@ -19,7 +19,7 @@ from benchmarks.mutants.trials import UNIT_TESTS, Mutated, Verdict, in_a_process
 TESTS = {
     "neutron": ("test_neutron_*.py", "test_tflite.py"),
     "xnnpack": ("test_xnn*.py", "test_networks_xnnpack.py"),
-    "ethosu": ("test_ethosu_*.py", "test_tosa_*.py"),
+    "ethosu": ("test_ethosu_*.py", "test_tosa_*.py", "test_gathered.py"),
     "common": ("test_common_*.py", "test_int8_*.py", "test_rescale.py", "test_stored.py", "test_refusals.py"),
 }
 MOST = 400

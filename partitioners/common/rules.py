@@ -61,7 +61,9 @@ def bounds(node: fx.Node) -> tuple[float, float]:
 
 def pool_kernel(node: fx.Node) -> tuple[int, int]:
     """Height and width of a pool's window."""
-    return pair(argument(node, 1, "kernel_size")) or (1, 1)
+    found = pair(argument(node, 1, "kernel_size"))
+    assert found is not None, "torch requires a window"
+    return found
 
 
 def pool_stride(node: fx.Node) -> tuple[int, int]:

@@ -160,7 +160,7 @@ def _tensor(record: Record, zeros: frozenset[str], where: str) -> TTensor:
         raise FormatError("tensor", "variable, unranked or stored elsewhere", "a plain one", where)
     dtype, shape = _DTYPE_NAMES[record["type"]], _numbers(record["shape"])
     raw = record["data"]
-    if raw is not None and name in zeros and shape == (1,) and dtype == "INT8":
+    if raw is not None and name in zeros and dtype == "INT8":
         raw = _single(raw)
     data = None if raw is None or not raw.size else _array(raw, dtype, shape, where)
     return TTensor(name, shape, dtype, data)

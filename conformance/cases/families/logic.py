@@ -26,7 +26,7 @@ from npu_assay.conformance.cases.pieces.spelling import (
 )
 from npu_assay.conformance.cases.pieces.subject import Subject
 from npu_assay.conformance.cases.pieces.values import SCATTERED
-from npu_assay.conformance.programs.graph import Value
+from npu_assay.conformance.programs.graph import Fill, Value
 
 SHAPES = ((7,), (3, 5), (2, 3, 4))
 EXTREMES = (2147483647.0, -2147483648.0, 0.0, -1.0, 1.0, 1431655765.0)
@@ -119,6 +119,16 @@ def integer_comparison_cases(op: str, precision: str, limits: Limits) -> list[Ca
     return [*drafts, *ratio_limits(apart, 14 if is_wide(precision) else 22)]
 
 
+def _numbers_at_the_ends(u: Call) -> tuple[dict[str, float], Call]:
+    """Numbers that one code alone is below or above, and others; the call with those codes, and those next to them."""
+    q = u.quant("x")
+    assert isinstance(q.scale, float)
+    below, above = ((code - q.zero_point) * q.scale for code in (q.qmin + 0.5, q.qmax - 0.5))
+    codes = (q.qmin, q.qmin + 1, q.zero_point, q.qmax - 1, q.qmax)
+    named = {"zero": 0, "negative": below, "off_the_grid": above, "far": 1000.0, "minus_far": -1000.0}
+    return named, u.with_x(fill=Fill("list", values=codes))
+
+
 def integer_comparison_with_number_cases(op: str, precision: str, limits: Limits) -> list[CaseDraft]:
     """Cases of a tensor and a number."""
 
@@ -130,16 +140,9 @@ def integer_comparison_with_number_cases(op: str, precision: str, limits: Limits
     subject = Subject(in_int8(at), shapes=SHAPES, reals=False)
     u = subject.call(precision)
     drafts = everywhere(subject, precision, limits)
-    for name, number in (
-        ("zero", 0),
-        ("negative", -3),
-        ("off_the_grid", 0.513),
-        ("far", 1000.0),
-        ("minus_far", -1000.0),
-    ):
-        if precision != INTEGERS or number == int(number):
-            whole = int(number) if precision == INTEGERS else number
-            drafts.append(accepted(f"number_{name}", replace(u, args=(X, whole))))
+    whole: dict[str, float] = {"zero": 0, "negative": -3, "far": 1000, "minus_far": -1000}
+    named, told = (whole, u) if precision == INTEGERS else _numbers_at_the_ends(u)
+    drafts += [accepted(f"number_{name}", replace(told, args=(X, number))) for name, number in named.items()]
     if "mixed_dtype" in limits and precision != INTEGERS:
         drafts.append(limit("mixed_dtype", "all_the_same", u))
     if "whole_number" in limits:

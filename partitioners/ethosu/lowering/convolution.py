@@ -133,7 +133,7 @@ def convolution(operation: Operation) -> Value:
     layout = channels_last(x.rank)
     tensor = operation.tensor(x, layout)
     if len(window.kernel) < x.rank - 2:
-        tensor = strided(operation, tensor, 1, 0, operation.shape[2], spread(bound["stride"], 3)[0])
+        tensor = strided(operation, tensor, 1, 0, operation.shape[2], bound["stride"][0])
     tensor = operation.model.reshape(tensor, (batch, *sizes, x.shape[1]), f"{x.name}_image")
     tensor, pads = fitted(operation, tensor, window.outputs, window.reach, window.stride, window.padding)
     attributes = {"pad": pads, "stride": window.stride, "dilation": window.dilation}

@@ -176,7 +176,6 @@ def _max_dilated(
     columns = _exchanged(model, rows, (gaps[0] * batch * count[0] * count[1], gaps[1], channels), f"{name}_columns")
     images = model.reshape(columns, (gaps[1] * gaps[0] * batch, *count, channels), f"{name}_images")
     pooled = [(length - k) // step + 1 for length, k, step in zip(count, kernel, steps, strict=True)]
-    images, _ = fitted(operation, images, pooled, kernel, steps, (0, 0))
     made = _maxima(operation, images, pooled, kernel, steps, (0, 0, 0, 0))
     wide = pooled[1] * gaps[1]
     lines = _exchanged(model, made, (gaps[1], gaps[0] * batch * pooled[0] * pooled[1], channels), f"{name}_lines")
