@@ -194,7 +194,7 @@ class Causes:
         """The operators next to it that are left out as well: those that its reasons name come first."""
         node = self.nodes[one.name]
         near = [source.name for source in map(source_behind, node.all_input_nodes)]
-        near += [user.name for user in _users(node)]
+        near += [user.name for user in users_of(node)]
         left = [name for name in dict.fromkeys(near) if name in self.nodes and self.operators[name].delegate is None]
         if {reason.code for reason in one.reasons} == {UNCODED} and (joined := set(_joined(node)) & set(left)):
             left = [name for name in left if name in joined]
@@ -294,7 +294,7 @@ class Causes:
         """The bytes between an operator and the delegates next to it."""
         node = self.nodes[one.name]
         given = (each for each in node.all_input_nodes if self._delegated(source_behind(each)))
-        taken = any(self._delegated(user) for user in _users(node))
+        taken = any(self._delegated(user) for user in users_of(node))
         return sum(map(_least, given)) + (min(map(nbytes, _results(node))) if taken else 0)
 
     def _cost(self, cause: Cause) -> tuple[int, int]:
@@ -372,7 +372,7 @@ def _behind_abs(graph: Graph) -> Graph:
 # ------------------------------------------------------------------------------------ neighbors
 
 
-def _users(node: fx.Node) -> Iterator[fx.Node]:
+def users_of(node: fx.Node) -> Iterator[fx.Node]:
     """The operators that take its results, through conversions."""
     waiting, seen = list(node.users), set[fx.Node]()
     while waiting:

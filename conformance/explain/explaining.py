@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -15,6 +15,7 @@ from torch.utils import _pytree as pytree
 from npu_assay.conformance.explain.asking import Asking
 from npu_assay.conformance.explain.causes import Causes
 from npu_assay.conformance.explain.changes import smallest_change
+from npu_assay.conformance.explain.following import Following
 from npu_assay.conformance.explain.inputs import Given, Inputs
 from npu_assay.conformance.explain.inside import codes_inside
 from npu_assay.conformance.explain.layers import infinite_of, layers_of
@@ -85,11 +86,12 @@ def _changed(cause: Cause, causes: Causes, asking: Asking) -> Cause:
     if not roots:
         return cause
     root = max(roots, key=lambda name: causes.operators[name].macs)
-    found = smallest_change(causes.graphs[root], asking)
+    told = partial(Following(causes.lowered.program).in_words, node=causes.nodes[root])
+    found = smallest_change(causes.graphs[root], asking, told)
     if found is None:
         return cause
     won = [root, *(name for name in cause.follows if causes.root(name) == root)]
-    return replace(cause, change=Change(root, found[0], len(won), sum(causes.operators[n].macs for n in won)))
+    return replace(cause, change=Change(root, found, len(won), sum(causes.operators[n].macs for n in won)))
 
 
 # ------------------------------------------------------------------------------------ sizes and numbers
