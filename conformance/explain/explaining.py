@@ -23,7 +23,7 @@ from npu_assay.conformance.explain.lowered import Lowered, lower, origins
 from npu_assay.conformance.explain.models import Model, Quantized, quantize
 from npu_assay.conformance.explain.numbers import Outputs, compared
 from npu_assay.conformance.explain.origins import module_of
-from npu_assay.conformance.explain.record import Cause, Change, Explained, nothing
+from npu_assay.conformance.explain.record import NO_FILE, Cause, Change, Explained, nothing
 from npu_assay.conformance.explain.training import trained, warnings_of
 from npu_assay.conformance.table import load_table
 from npu_assay.partitioners.exir import Backend, run_program
@@ -47,6 +47,7 @@ class How:
 CHANGED = 8  # causes for which a change is looked for
 RUNS = 4  # inputs that results are compared on
 LOOKS = 2  # inputs that layers are looked at with
+NO_EDGE_FILE = f"{NO_FILE}: ExecuTorch refuses models with operators that have no form in its edge dialect"
 
 
 def explained(model: Model, backend: Backend, samples: Sequence[Given] | None, how: How) -> tuple[Explained, bytes]:
@@ -121,23 +122,23 @@ class _Measured:
 
     def told_of(self, one: Explained) -> Explained:
         """With the program's size, its memory, its results beside torch's, and its layers."""
-        for what, measure in (("no program file", self.file), ("not run", self.numbers), ("layers", self.layers)):
+        for what, measure in ((NO_FILE, self.file), ("not run", self.numbers), ("layers", self.layers)):
             try:
-                one = replace(one, **measure())
+                one = replace(one, **measure(one))
             except Exception as error:  # noqa: BLE001  (a device may raise anything)
                 self.errors.append(f"{what}: {told(error)}")
         return replace(one, error="; ".join(self.errors))
 
-    def file(self) -> dict[str, Any]:
-        """The sizes of the `.pte` file and of its arenas; nothing for what ExecuTorch's own lowering refuses."""
+    def file(self, one: Explained) -> dict[str, Any]:
+        """The sizes of the `.pte` file and of its arenas; a warning for what ExecuTorch's own lowering refuses."""
         if not self.lowered.is_edge:
-            return {}
+            return {"warnings": (*one.warnings, NO_EDGE_FILE)}
         made = self.lowered.manager.to_executorch()
         memory = sum(sum(plan.buffer_sizes) for plan in made.executorch_program.plans)
         self.buffer = made.buffer
         return {"program": len(self.buffer), "memory": memory}
 
-    def numbers(self) -> dict[str, Any]:
+    def numbers(self, _: Explained) -> dict[str, Any]:
         """Device, quantized model and float model on the first inputs."""
         edge = self.lowered.manager.exported_program()
         runtimes = {self.backend.details.__name__: self.backend.runtime}
@@ -148,7 +149,7 @@ class _Measured:
         runs["torch" if self.model.is_quantized else "float"] = _called(self.given, self.inputs)
         return {"numbers": compared(runs)}
 
-    def layers(self) -> dict[str, Any]:
+    def layers(self, _: Explained) -> dict[str, Any]:
         """The layers of a quantized model."""
         if self.quantized is None and not self.model.is_quantized:
             return {}
