@@ -8,6 +8,7 @@ the device's codes are known, they are the results, and what the next layers get
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -73,6 +74,7 @@ class _Watched(fx.Interpreter):
         self.golden: dict[fx.Node, _Golden] = {}
         self.codes: Codes = {}
         self.errors: dict[str, Tensor] = {}
+        self.calls = Counter(each.data_ptr() for own in constants.values() for each in own.values())
 
     def run_node(self, n: fx.Node) -> Any:
         """The node's value, as it is."""
@@ -112,7 +114,8 @@ class _Watched(fx.Interpreter):
         real = list(args)
         for place, constant in self.constants.get(node.name, {}).items():
             if isinstance(real[place], Tensor) and real[place].shape == constant.shape:
-                seen.weights[place] = (constant, _is_per_tensor(node.args[place]))
+                seen.weights[place] = (constant, real[place], _is_per_tensor(node.args[place]))
+                seen.calls = max(seen.calls, self.calls[constant.data_ptr()])
                 real[place] = constant
         try:
             found = [_computed(node, given, kwargs) for given in (real, args)]
