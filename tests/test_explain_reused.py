@@ -57,3 +57,22 @@ def test_a_bias_that_one_call_left_few_codes_is_no_fault_of_the_weights(kind: st
     assert not any("weights leave" in cure for cure in cures), cures
     copied = of(Reused(layer, copied=True), inputs, "neutron")
     assert not any("bias" in cure for one in copied.layers for cure in one.cures)
+
+
+class Steps(nn.Module):
+    """A layer called twice, whose results are put together, so have the same codes; the first ones are far smaller."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(16, 16)
+
+    def forward(self, x: Tensor) -> Tensor:
+        small = self.layer(x)
+        return torch.cat([small, self.layer(small * 60)])
+
+
+@pytest.mark.parametrize("backend", ["neutron", "ethos-u55"])
+def test_small_results_beside_large_ones_are_no_fault_of_the_samples(backend: str) -> None:
+    layers = of(Steps(), (LAYERS["linear"][1],), backend).layers
+    (cure,) = (cure for one in layers if one.operator == "aten.linear.default" for cure in one.cures)
+    assert "aten.linear.default of layer (Linear), test_explain_reused.py" in cure and "has the same codes" in cure

@@ -41,7 +41,8 @@ class Power:
 class Seen:
     """What one layer showed, over all inputs: powers of golden and errors, results that were clipped, their range.
 
-    grid: the range of its codes. shared: whether its result has to have the quantization of an operand. vanished:
+    grid: the range of its codes. shared: whether its result has to have the quantization of an operand.
+    wider: what else has the same codes for larger results, "" for nothing. vanished:
     results that are not 0 and less than half a step of their codes. inherited: whether its results are out of the range
     of its codes, or in a small part of it, only for what comes before. weights:
     constants, real and as their codes say, and whether those have one scale. calls: how many layers have its bias.
@@ -58,6 +59,7 @@ class Seen:
     high: float = -math.inf
     grid: tuple[float, float] | None = None
     shared: bool = False
+    wider: str = ""
     vanished: int = 0
     inherited: bool = False
     weights: dict[int, tuple[Tensor, Tensor, bool]] = field(default_factory=dict)
@@ -140,6 +142,8 @@ def _of_the_range(seen: Seen, low: float, high: float) -> Iterator[str]:
         yield f"{results} lie outside {codes}: {cure}"
     elif used < UNUSED and seen.is_fixed:
         yield f"its results use {100 * used:.1f} % of {codes} whatever it computes: keep it in real numbers"
+    elif used < UNUSED and seen.wider:
+        yield f"its results use {100 * used:.1f} % of {codes}, and {seen.wider} has the same codes: scale both alike"
     elif used < UNUSED and not seen.shared:
         yield f"its results use {100 * used:.1f} % of {codes}: calibrate without inputs far from these"
     elif seen.vanished > VANISHED * seen.count:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +20,7 @@ from torch import Tensor, fx
 from npu_assay.conformance.explain.cures import CLIPPED, POOR, SEEN, Power, Seen, cures
 from npu_assay.conformance.explain.effects import Effects, effects_of
 from npu_assay.conformance.explain.inside import Codes, is_quantize
-from npu_assay.conformance.explain.origins import module_of, source_of
+from npu_assay.conformance.explain.origins import module_of, place_of, source_of
 from npu_assay.conformance.explain.record import Layer
 from npu_assay.conformance.run.outline import NO_WORK
 from npu_assay.partitioners.exir.ops import DEQUANTIZE, target_name
@@ -244,6 +244,7 @@ def layers_of(
     for name, seen in watched.seen.items():
         seen.effect = _effect(effects, name)
         seen.inherited = _inherits(seen, watched.seen, effects)
+        seen.wider = _wider(seen, watched.seen.values())
     worst = sorted((seen for seen in watched.seen.values() if seen.count), key=_worst)
     return tuple(_layer(seen, operators.get(seen.node.name, ())) for seen in worst)
 
@@ -271,6 +272,14 @@ def _inherits(seen: Seen, known: Mapping[str, Seen], effects: Sequence[Effects])
         return bool(found) and all(seen.grid[0] - step <= low and high <= seen.grid[1] + step for low, high in found)
     before = (known[each.name] for each in _before(seen.node) if each.name in known)
     return seen.is_unused and any(each.is_unused for each in before)
+
+
+def _wider(seen: Seen, known: Iterable[Seen]) -> str:
+    """A layer that gave this one's codes their range, as both are operands of one, "" for none."""
+    if seen.grid is None or not seen.is_unused:
+        return ""
+    alike = (one for one in known if one.grid == seen.grid and not one.is_unused and not one.shared)
+    return next((place_of(one.node) for one in alike), "")
 
 
 def _before(node: fx.Node) -> Iterator[fx.Node]:
