@@ -142,10 +142,10 @@ def _of_the_range(seen: Seen, low: float, high: float) -> Iterator[str]:
         yield f"{results} lie outside {codes}: {cure}"
     elif used < UNUSED and seen.is_fixed:
         yield f"its results use {100 * used:.1f} % of {codes} whatever it computes: keep it in real numbers"
-    elif used < UNUSED and seen.wider:
-        yield f"its results use {100 * used:.1f} % of {codes}, and {seen.wider} has the same codes: scale both alike"
     elif used < UNUSED and not seen.shared:
-        yield f"its results use {100 * used:.1f} % of {codes}: calibrate without inputs far from these"
+        alike = f", and {seen.wider} has the same codes: scale both alike"
+        cure = alike if seen.wider else ": calibrate without inputs far from these"
+        yield f"its results use {100 * used:.1f} % of {codes}{cure}"
     elif seen.vanished > VANISHED * seen.count:
         lost = f"{100 * seen.vanished / seen.count:.0f} % of its results are less than half a step of their codes"
         yield f"{lost}, which reach from {low:.4g} to {high:.4g}: let no number, as of a mask, be so far from others"
