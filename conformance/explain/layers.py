@@ -114,7 +114,7 @@ class _Watched(fx.Interpreter):
         real = list(args)
         for place, constant in self.constants.get(node.name, {}).items():
             if isinstance(real[place], Tensor) and real[place].shape == constant.shape:
-                seen.weights[place] = (constant, real[place], _is_per_tensor(node.args[place]))
+                seen.weights[place] = (constant, real[place].detach(), _is_per_tensor(node.args[place]))
                 seen.calls = max(seen.calls, self.calls[constant.data_ptr()])
                 real[place] = constant
         try:
