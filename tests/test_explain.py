@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from npu_assay.conformance.explain.models import model_of, quantize
 from npu_assay.conformance.explain.origins import frames_of
 from npu_assay.conformance.explain.record import Explanation
 from npu_assay.conformance.programs.graph import Graph, Quant, Ref, Step, Value
+from npu_assay.conformance.reach.flow import OwnFlow, setting
 from npu_assay.conformance.run.outline import NO_WORK
 from npu_assay.conformance.table import load_table
 from npu_assay.partitioners.exir.ops import target_name
@@ -251,6 +253,23 @@ def test_places_are_the_users() -> None:
     assert (TESTS / "explain_models.py").read_text().splitlines()[
         int(gelu.source.split(":")[1]) - 1
     ].strip() == gelu.code
+
+
+class Steps(OwnFlow):
+    """A vendor's steps, with a quantizer of int8 per tensor alone."""
+
+    def quantizer(self, kind: str) -> Any:
+        """What it was asked for."""
+        return setting(kind, {"int8": "per tensor"}, "no setting")
+
+
+def test_the_quantizer_of_a_vendors_steps() -> None:
+    """As of ExecuTorch's backends, which have none of their own."""
+    vendors = replace(load_backend("neutron"), quantizer=None, flow="test_explain:Steps")
+    assert How().quantizer(vendors) == "per tensor"
+    for backend, how in ((vendors, How(dynamic=True)), (replace(vendors, flow=None), How())):
+        with pytest.raises(LookupError, match=r"the backend has no .*expected a model that is quantized already"):
+            how.quantizer(backend)
 
 
 def test_frames() -> None:

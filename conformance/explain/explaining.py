@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
@@ -25,6 +26,7 @@ from npu_assay.conformance.explain.numbers import Outputs, compared
 from npu_assay.conformance.explain.origins import module_of
 from npu_assay.conformance.explain.record import NO_FILE, Cause, Change, Explained, nothing
 from npu_assay.conformance.explain.training import trained, warnings_of
+from npu_assay.conformance.reach.flow import DYNAMIC, STATIC, NoWay, flow_of
 from npu_assay.conformance.table import load_table
 from npu_assay.partitioners.exir import Backend, run_program
 
@@ -36,12 +38,13 @@ class How:
     dynamic: bool = False
 
     def quantizer(self, backend: Backend) -> Any:
-        """The backend's quantizer of this kind. Raises LookupError where it has none."""
-        make = backend.dynamic_quantizer if self.dynamic else backend.quantizer
-        if make is None:
-            kind = "dynamic quantizer" if self.dynamic else "quantizer"
-            raise LookupError(f"the backend has no {kind}; expected a model that is quantized already")
-        return make()
+        """The quantizer of this kind of the backend, or of the steps that its vendor documents. Raises LookupError."""
+        steps = flow_of(backend)
+        for precision in (DYNAMIC,) if self.dynamic else reversed(STATIC):  # per channel before per tensor
+            with suppress(NoWay):
+                return steps.quantizer(precision)
+        kind = "dynamic quantizer" if self.dynamic else "quantizer"
+        raise LookupError(f"the backend has no {kind}; expected a model that is quantized already")
 
 
 CHANGED = 8  # causes for which a change is looked for
