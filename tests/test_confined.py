@@ -64,9 +64,9 @@ def model(tmp_path: Path) -> Path:
     [
         ("crash", "its process was ended by signal SIGSEGV"),
         ("abort", "its process was ended by signal SIGABRT"),
-        ("hang", "no answer in 3 s (--timeout)"),
-        ("spin", "no answer in 3 s (--timeout)"),
-        ("stop", "no answer in 3 s (--timeout)"),
+        ("hang", "no answer in 3 s: give a larger --timeout"),
+        ("spin", "no answer in 3 s: give a larger --timeout"),
+        ("stop", "no answer in 3 s: give a larger --timeout"),
         ("hoard", "needs more than 256 MiB (--memory)"),
         ("leave", "its process ended without an answer, with exit code 0"),
         ("close", "its process closed the connection without an answer"),
@@ -149,7 +149,7 @@ def test_a_model_that_nobody_writes_is_not_waited_for(tmp_path: Path) -> None:
     pipe = tmp_path / "model.pte"
     os.mkfifo(pipe)
     code, shown, told = assay("inspect", pipe, "--timeout", "2")
-    assert (code, shown, told) == (2, "", f"assay: {pipe}: no answer in 2 s (--timeout)\n")
+    assert (code, shown, told) == (2, "", f"assay: {pipe}: no answer in 2 s: give a larger --timeout\n")
 
 
 def test_what_the_work_returns_or_raises_arrives() -> None:

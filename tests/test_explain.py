@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from npu_assay.conformance.explain.models import model_of, quantize
 from npu_assay.conformance.explain.origins import frames_of
 from npu_assay.conformance.explain.record import Explanation
 from npu_assay.conformance.programs.graph import Graph, Quant, Ref, Step, Value
+from npu_assay.conformance.reach.flow import OwnFlow, setting
 from npu_assay.conformance.run.outline import NO_WORK
 from npu_assay.conformance.table import load_table
 from npu_assay.partitioners.exir.ops import target_name
@@ -186,7 +188,7 @@ def test_what_if_asks_about_nothing_huge() -> None:
     causes = Causes(lower(program, backend), asking, quantized=True)
     causes.found()
     for graph in causes.graphs.values():
-        smallest_change(graph, asking)
+        smallest_change(graph, asking, lambda knob, _: knob.name)
     sizes = [math.prod(value.shape) for graph in asking.answers for value in graph.values]
     assert 800 < max(sizes) < 100_000
 
@@ -194,12 +196,12 @@ def test_what_if_asks_about_nothing_huge() -> None:
 @pytest.mark.parametrize(
     ("name", "change"),
     [
-        ("neutron-pool_channels", "channels 12 -> 16"),
+        ("neutron-pool_channels", "channels 12 -> 16, which follows from out_channels of stem (Conv2d)"),
         ("neutron-groups", "groups 2 -> 1"),
         ("neutron-mean_of_rows", "keepdim False -> True"),
         ("xnnpack-softmax_over_channels", "dim 1 -> 3"),
         ("ethos-u55-resize_scale", "scale_factors 3 -> 2"),
-        ("ethos-u55-kernel_height", "size 2 of the constant operand_1 65 -> 64"),
+        ("ethos-u55-kernel_height", "kernel_size[0] of function (Conv2d) 65 -> 64"),
         ("neutron-gelu", None),
     ],
 )
@@ -221,8 +223,25 @@ def test_what_if_is_not_to_do_nothing(before: tuple[Step, ...]) -> None:
     values, quant, backend = (Value("x", (2, 3, 4), Quant(0.05)),), Quant(0.05), load_backend("neutron")
     operand = Ref(before[0].name if before else "x")
     turn = Step(SUBJECT, "aten.permute_copy.default", (operand, (0, 2, 1)), (), quant)
-    found = smallest_change(Graph(values, (*before, turn), (Ref(SUBJECT),)), Takes(backend, load_table(backend.table)))
-    assert found is not None and found[0] == "dims_order (0, 2, 1) -> (1, 0, 2)"
+    asking = Takes(backend, load_table(backend.table))
+    found = smallest_change(
+        Graph(values, (*before, turn), (Ref(SUBJECT),)), asking, lambda knob, to: f"{knob.at} -> {to}"
+    )
+    assert found == "(0, 2, 1) -> (1, 0, 2)"
+
+
+def test_what_if_cannot_be_what_is_not_told() -> None:
+    """The channels of a pool follow from those of a layer: what is told to be impossible is not said, the next is."""
+    planted = next(each for each in PLANTED if str(each) == "neutron-pool_channels")
+    backend, (module, inputs) = load_backend("neutron"), planted.model
+    model = model_of(torch.export.export(module.eval(), inputs), [inputs])
+    lowered = lower(quantize(model, backend.quantizer and backend.quantizer(), [inputs]).program, backend)
+    asking = Asking(backend, load_table(backend.table))
+    causes = Causes(lowered, asking, quantized=True)
+    causes.found()
+    (graph,) = causes.graphs.values()
+    assert smallest_change(graph, asking, lambda _, to: f"{to}") == "16"
+    assert smallest_change(graph, asking, lambda _, to: None if to == 16 else f"{to}") == "8"
 
 
 def test_places_are_the_users() -> None:
@@ -234,6 +253,23 @@ def test_places_are_the_users() -> None:
     assert (TESTS / "explain_models.py").read_text().splitlines()[
         int(gelu.source.split(":")[1]) - 1
     ].strip() == gelu.code
+
+
+class Steps(OwnFlow):
+    """A vendor's steps, with a quantizer of int8 per tensor alone."""
+
+    def quantizer(self, kind: str) -> Any:
+        """What it was asked for."""
+        return setting(kind, {"int8": "per tensor"}, "no setting")
+
+
+def test_the_quantizer_of_a_vendors_steps() -> None:
+    """As of ExecuTorch's backends, which have none of their own."""
+    vendors = replace(load_backend("neutron"), quantizer=None, flow="test_explain:Steps")
+    assert How().quantizer(vendors) == "per tensor"
+    for backend, how in ((vendors, How(dynamic=True)), (replace(vendors, flow=None), How())):
+        with pytest.raises(LookupError, match=r"the backend has no .*expected a model that is quantized already"):
+            how.quantizer(backend)
 
 
 def test_frames() -> None:

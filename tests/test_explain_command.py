@@ -198,14 +198,17 @@ def test_fail_under(share: str, code: int) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize(("demand", "code"), [((), 0), (("--fail-under", "0.1"), 1), (("--fail-under", "0"), 1)])
-def test_no_answer_is_no_share(demand: tuple[str, ...], code: int) -> None:
+def test_no_answer_is_no_share(demand: tuple[str, ...], code: int, tmp_path: Path) -> None:
     waiting = "test_explain_command:waits"
     backends = [each for name in (waiting, "test_explain_command:raises") for each in ("--backend", name)]
-    result = run(SMALL, *backends, "--timeout", "5", *demand, code=code)
+    result = run(SMALL, *backends, "--timeout", "5", "--out", tmp_path, *demand, code=code)
     assert re.search(r"^operators delegated +no answer +no answer$", result.stdout, re.M), result.stdout
-    assert result.stdout.count("give a larger --timeout") == 1 and "all 0" not in result.stdout
+    late = f"{waiting}: no answer in 5 s: give a larger --timeout"
+    assert result.stdout.count(f"  {late}\n") == 1 and "all 0" not in result.stdout
+    record = Explanation.from_json(json.loads((tmp_path / "explain.json").read_text()))
+    assert record.backends[0].error == late in (tmp_path / "explain.html").read_text()
     assert "0 %" not in result.stderr
-    assert (f"{waiting}: no share is known: no answer in 5 s (--timeout)\n" in result.stderr) == bool(code)
+    assert (f"{waiting}: no share is known: no answer in 5 s: give a larger --timeout\n" in result.stderr) == bool(code)
 
 
 def test_a_backend_that_ends_its_process_is_told(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 import npu_assay
 from npu_assay.conformance.backend.loading import load_backend
 from npu_assay.conformance.explain.lowered import lower
+from npu_assay.conformance.explain.numbers import agreement
 from npu_assay.conformance.explain.single import linear_layer
 
 pytestmark = QUANTIZES
@@ -104,3 +105,10 @@ def test_a_product_by_an_input_is_no_linear_layer() -> None:
     program = lower(exported, load_backend("neutron")).program
     nodes = [node for node in program.graph.nodes if node.op == "call_function"]
     assert len(nodes) == 2 and not any(linear_layer(program, node) for node in nodes)
+
+
+def test_indices_that_a_model_gives_are_compared_by_themselves() -> None:
+    """A map of classes; the largest class of each row of it says nothing."""
+    whole = torch.tensor([[0, 3, 1, 2], [1, 3, 0, 0]])
+    assert agreement([(whole, torch.tensor([[2, 3, 1, 2], [1, 3, 2, 0]]))]) == 0.75
+    assert agreement([(whole.float(), whole.float().flip(0))]) == 1.0

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -15,7 +17,9 @@ from quantizing import QUANTIZES
 from torch import Tensor, nn
 
 from npu_assay.conformance.cli import main
+from npu_assay.conformance.explain.explaining import NO_EDGE_FILE
 from npu_assay.conformance.explain.lowered import NO_EDGE_FORM
+from npu_assay.conformance.explain.record import Explanation
 from npu_assay.partitioners.exir import EdgeError, to_edge
 
 pytestmark = QUANTIZES
@@ -72,13 +76,25 @@ def test_it_is_left_out_with_its_place_and_the_others_are_told(backend: str, ope
     with pytest.raises(EdgeError), torch.no_grad():
         to_edge(torch.export.export(module, inputs))
     one = of(module, inputs, backend, quantized=quantized)
-    assert one.error == "" and one.numbers and one.program is None
+    assert one.error == "" and one.numbers and one.no_file == one.warnings[-1] == NO_EDGE_FILE
     known = {each.name: each for each in one.operators}
     outside = {known[cause.roots[0]].operator: cause for cause in one.causes if cause.code == NO_EDGE_FORM}
     cause, root = outside[operator], known[outside[operator].roots[0]]
     assert (root.module, root.delegate) == ("middle", None)
     assert root.source.startswith("test_explain_outside.py:") and operator in cause.found
     assert not quantized or one.macs[0] == one.macs[1] > 0  # both layers go to the device
+
+
+def test_a_program_that_is_not_written_is_told(tmp_path: Path) -> None:
+    """By the command, in the page and in the JSON: a backend that raises, a model outside of the edge dialect."""
+    backends = [each for name in ("neutron", "test_explain_command:raises") for each in ("--backend", name)]
+    model = ["explain", "test_explain_outside:median", *backends, "--calibrate", "random", "-n", "1"]
+    result = CliRunner().invoke(main, [*model, "--pte", "--out", str(tmp_path)])
+    record = Explanation.from_json(json.loads((tmp_path / "explain.json").read_text()))
+    lines = [f"not written: {one.backend.replace(':', '.')}.pte: {one.no_file}" for one in record.backends]
+    assert result.stdout.splitlines()[-2:] == lines and NO_EDGE_FILE in lines[0] and "RuntimeError" in lines[1]
+    assert NO_EDGE_FILE in (tmp_path / "explain.html").read_text() and not list(tmp_path.glob("*.pte"))
+    assert "not written" not in CliRunner().invoke(main, [*model, "--out", str(tmp_path)]).output
 
 
 def test_a_part_of_such_a_model_is_found() -> None:

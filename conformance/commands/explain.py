@@ -106,14 +106,17 @@ def explain(
         if out is not None:
             from npu_assay.conformance.explain.page import page
 
-            programs = {f"{_name(backend)}.pte": data for backend, data in answer.files.items()}
+            programs = {_file(backend): data for backend, data in answer.files.items()}
             written = _write(out, {JSON: f"{text}\n".encode(), PAGE: page(explanation).encode(), **programs})
     if as_json:
         click.echo(text)
     else:
         print_explanation(Console(width=WIDTH, emoji=False), explanation)
-    for path in written:
-        click.echo(plain(f"written: {path}"), err=as_json)
+    missing = [
+        f"not written: {_file(one.backend)}: {one.no_file}" for one in explanation.backends if pte and one.no_file
+    ]
+    for line in (*(f"written: {path}" for path in written), *missing):
+        click.echo(plain(line), err=as_json)
     if fail_under is not None:
         _demand(explanation, fail_under)
 
@@ -128,9 +131,9 @@ def _demand(explanation: Explanation, share: float) -> None:
         raise SystemExit(BELOW)
 
 
-def _name(backend: str) -> str:
-    """A backend's name as that of a file."""
-    return re.sub(r"[^\w.@+-]", ".", backend)
+def _file(backend: str) -> str:
+    """The name of a backend's program file."""
+    return re.sub(r"[^\w.@+-]", ".", backend) + ".pte"
 
 
 def _write(folder: Path, files: Mapping[str, bytes]) -> list[Path]:

@@ -15,9 +15,10 @@ from typing import Any
 
 from torch import fx
 
-from npu_assay.conformance.cases.make import SUBJECT, bias_quant, weight_quant
 from npu_assay.conformance.explain.asking import Asking, spelled
+from npu_assay.conformance.explain.company import FIXED, as_layers, in_company, of_its_own, weighted
 from npu_assay.conformance.explain.costs import nbytes, values
+from npu_assay.conformance.explain.cures import COPIES
 from npu_assay.conformance.explain.lowered import NO_EDGE_FORM, Lowered, computing, source_behind
 from npu_assay.conformance.explain.origins import operator_of, origin_of
 from npu_assay.conformance.explain.record import Cause, Operator, Reason
@@ -28,12 +29,10 @@ from npu_assay.conformance.explain.single import (
     is_item,
     linear_layer,
     product_of,
-    quantized,
-    split,
 )
 from npu_assay.conformance.explain.summary import MODEL
 from npu_assay.conformance.explain.training import CURE
-from npu_assay.conformance.programs.graph import Graph, Quant, Ref, Step, references, renamed
+from npu_assay.conformance.programs.graph import Graph
 from npu_assay.conformance.run.outline import NO_WORK
 from npu_assay.partitioners.exir.ops import DEQUANTIZE, DEQUANTIZE_DYNAMIC, DEQUANTIZE_PER_GROUP, target_name
 
@@ -58,8 +57,7 @@ HINTS: Mapping[str, str] = {
     LEFT_OUT.sentence: "quantize it as the layers around it",
     LEFT_ALONE.sentence: "write it in operators that the quantizer knows (listed in docs/lowering.md)",
 }
-FIXED = (Quant(1 / 256, -128), Quant(1 / 128, 0))
-"""Codes of results between 0 and 1, and between -1 and 1."""
+SHARED = f"the layer is called {{}} times with one bias, whose codes have the scale of one call: {COPIES}"
 CONVERSION = re.compile(r"\b_to(_dim_order)?_copy\.default$")
 """Operators that convert a type, of the edge dialect and of ATen."""
 
@@ -151,11 +149,11 @@ class Causes:
             layer, graph = linear_layer(program, node), alone(program, node)
         except Unspoken:
             return one.reasons
-        if layer is not None and self._is_real and any(map(self.asking.takes, _as_layers(layer))):
+        if layer is not None and self._is_real and any(map(self.asking.takes, as_layers(layer))):
             return None
         if layer is not None and not self._is_real and (told := self._of_the_layer(one, layer)):
             return told
-        company = list(_in_company(graph))
+        company = list(in_company(graph))
         if graph.steps[0].quant is None:
             company, fixed = company[: -len(FIXED)], company[-len(FIXED) :]
             if any(map(self.asking.takes, fixed)):
@@ -177,7 +175,7 @@ class Causes:
         """Models of the operator that is left out for itself, the smallest first, that have this reason."""
         if name not in self.graphs:
             return
-        for graph in (*_in_company(alone(self.lowered.program, self.nodes[name])), self.graphs[name]):
+        for graph in (*in_company(alone(self.lowered.program, self.nodes[name])), self.graphs[name]):
             if code in {reason.code for reason in self.asking.reasons(graph) or ()}:
                 yield graph
 
@@ -185,7 +183,7 @@ class Causes:
         """Why a linear layer is left out of which only parts are seen, as it was not quantized; empty if unknown."""
         if any(reason.code != UNSUPPORTED for reason in one.reasons):
             return ()
-        whole = next(_as_layers(layer))
+        whole = next(as_layers(layer))
         answers = (self.asking.reasons(graph) or () for graph in (whole, layer) if not self.asking.refused(graph))
         told = (tuple(reason for reason in answer if reason.code != UNSUPPORTED) for answer in answers)
         return next(filter(None, told), ())
@@ -194,7 +192,7 @@ class Causes:
         """The operators next to it that are left out as well: those that its reasons name come first."""
         node = self.nodes[one.name]
         near = [source.name for source in map(source_behind, node.all_input_nodes)]
-        near += [user.name for user in _users(node)]
+        near += [user.name for user in users_of(node)]
         left = [name for name in dict.fromkeys(near) if name in self.nodes and self.operators[name].delegate is None]
         if {reason.code for reason in one.reasons} == {UNCODED} and (joined := set(_joined(node)) & set(left)):
             left = [name for name in left if name in joined]
@@ -265,8 +263,22 @@ class Causes:
             tuple(follows),
             sum(one.macs for one in everything),
             sum(self._crossing(one) for one in everything),
-            TRAINED if self._is_training(roots[0]) else HINTS.get(first.sentence, ""),
+            self._hint(roots[0], first),
         )
+
+    def _hint(self, root: str, reason: Reason) -> str:
+        if self._is_training(root):
+            return TRAINED
+        graph, calls = self.graphs.get(root), self._calls(self.nodes[root])
+        if calls > 1 and graph is not None and self.asking.takes(of_its_own(graph)):
+            return SHARED.format(calls)
+        return HINTS.get(reason.sentence, "")
+
+    def _calls(self, node: fx.Node) -> int:
+        """How many operators take a constant of this one, at most."""
+        constants = constants_of(self.lowered.program)
+        sources = [source_behind(each) for each in node.all_input_nodes]
+        return max((len(list(users_of(each))) for each in sources if each.name in constants), default=0)
 
     def _is_training(self, root: str) -> bool:
         one = self.operators[root]
@@ -294,7 +306,7 @@ class Causes:
         """The bytes between an operator and the delegates next to it."""
         node = self.nodes[one.name]
         given = (each for each in node.all_input_nodes if self._delegated(source_behind(each)))
-        taken = any(self._delegated(user) for user in _users(node))
+        taken = any(self._delegated(user) for user in users_of(node))
         return sum(map(_least, given)) + (min(map(nbytes, _results(node))) if taken else 0)
 
     def _cost(self, cause: Cause) -> tuple[int, int]:
@@ -319,60 +331,10 @@ class Causes:
         return replace(one, reasons=tuple(reasons), cause=numbers.get(one.name))
 
 
-def _in_company(graph: Graph) -> Iterator[Graph]:
-    """The operator as it is, between quantized operands, and after an operator that computes.
-
-    Where the model has no codes of its result, also with those that activations are given.
-    """
-    has_codes = graph.steps[0].quant is not None
-    yield graph
-    if any(value.quant is not None for value in graph.values) or graph.steps[0].quant is not None:
-        graph = quantized(graph)
-        yield graph
-    else:
-        yield weighted(quantized(graph), bias=False)
-        graph = weighted(quantized(graph), bias=True)
-        yield graph
-    yield (behind := _behind_abs(graph))
-    if not has_codes:
-        for quant in FIXED:
-            yield replace(behind, steps=(*behind.steps[:-1], replace(behind.steps[-1], quant=quant)))
-
-
-def _as_layers(layer: Graph) -> Iterator[Graph]:
-    """A linear layer quantized, whole and split."""
-    whole = weighted(quantized(layer), bias=True)
-    yield from (whole, split(whole))
-
-
-def weighted(graph: Graph, bias: bool) -> Graph:
-    """Real constants of a model quantized as weights are, and a bias in steps of the accumulator, or left real."""
-    x = next((v.quant for v in graph.values if not v.constant and v.quant is not None), None)
-    w = weight_quant(0.01)
-    constants = [v for v in graph.values if v.constant and v.quant is None and v.dtype == "float32"]
-    quants = {v.name: w for v in constants if len(v.shape) > 1}
-    if bias and x is not None and quants:
-        quants |= {v.name: bias_quant(x, w) for v in constants if len(v.shape) == 1}
-    return replace(graph, values=tuple(replace(v, quant=quants.get(v.name, v.quant)) for v in graph.values))
-
-
-def _behind_abs(graph: Graph) -> Graph:
-    """The operator's operands that are not constants come from operators that compute."""
-    step, known = graph.steps[0], {value.name: value for value in graph.values}
-    behind: dict[str, Step] = {}
-    for name in dict.fromkeys(ref.name for ref in references(step.args) if ref.name in known):
-        value = known[name]
-        if value.dtype != "bool" and not value.constant:
-            quant = value.quant if value.quant is None or value.quant.axis is None else None
-            behind[name] = Step(f"before_{len(behind)}", "aten.abs.default", (Ref(name),), (), quant)
-    again = replace(step, name=SUBJECT, args=renamed(step.args, {name: each.name for name, each in behind.items()}))
-    return replace(graph, steps=(*behind.values(), again))
-
-
 # ------------------------------------------------------------------------------------ neighbors
 
 
-def _users(node: fx.Node) -> Iterator[fx.Node]:
+def users_of(node: fx.Node) -> Iterator[fx.Node]:
     """The operators that take its results, through conversions."""
     waiting, seen = list(node.users), set[fx.Node]()
     while waiting:

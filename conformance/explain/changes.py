@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -17,28 +17,30 @@ from npu_assay.conformance.cases.boundaries.sizes import resized
 from npu_assay.conformance.explain.asking import Asking
 from npu_assay.conformance.predicates.features import DIMENSIONS
 from npu_assay.conformance.programs.build import model_inputs, module
-from npu_assay.conformance.programs.graph import Graph, Value, references
+from npu_assay.conformance.programs.graph import Graph, references
 from npu_assay.reference.golden.aten import canonical, parameters
 
 ASKED = 200  # changes of an operator that are tried
 WITHIN = 8  # values of a knob that are tried
 GROWTH, SMALL = 4, 1 << 16
 """A changed model may have so many times the elements of the operator's operands, and so many more."""
-AXES = ("batch", "channels", "height", "width")
 RANK, LEAST_RANK = "_rank", 2
 MULTIPLES = (2, 4, 8, 16, 32)
+FAR = 1.0  # a distance, as from a stride of 2 to one of 4
 
 
-def smallest_change(graph: Graph, asking: Asking) -> tuple[str, Graph] | None:
-    """In words, and the changed model; None where nothing that was tried is taken."""
-    for _, _, knob, found in islice(_changes(graph, asking.numbers(subject(graph).op)), ASKED):
+def smallest_change(graph: Graph, asking: Asking, told: Callable[[Knob, Any], str | None]) -> str | None:
+    """The change as it is told, None for what cannot be; None where nothing that was tried is taken."""
+    for *_, knob, found in islice(_changes(graph, asking.numbers(subject(graph).op)), ASKED):
         changed = None if RANK in knob.name and found < LEAST_RANK else knob.turn(graph, found)
         if changed is None or changed == graph or not _is_near(changed, graph):
             continue
         repairs = _repaired(changed, knob, found) if asking.refused(changed) else ()
         for whole in (changed, *repairs):
-            if _is_near(whole, graph) and asking.takes(whole) and (not _does_nothing(whole) or _does_nothing(graph)):
-                return f"{_name(knob, graph)} {_text(knob.at)} -> {_text(found)}", whole
+            if not _is_near(whole, graph) or not asking.takes(whole):
+                continue
+            if (not _does_nothing(whole) or _does_nothing(graph)) and (text := told(knob, found)) is not None:
+                return text
     return None
 
 
@@ -76,13 +78,22 @@ def _repaired(changed: Graph, knob: Knob, found: Any) -> Iterator[Graph]:
                 yield resized([(value.name, axis)], changed, fitting)
 
 
-def _changes(graph: Graph, told: Sequence[int]) -> Iterator[tuple[float, int, Knob, Any]]:
-    """Every change of one thing, the smallest first."""
+def _changes(graph: Graph, told: Sequence[int]) -> Iterator[tuple[bool, float, int, Knob, Any]]:
+    """Every change of one thing: of what is the operator's own first, then the smallest first."""
     found = []
     for number, knob in enumerate((*knobs(graph, told), *_lists_of_reals(graph))):
         near = dict.fromkeys([*knob.values[:WITHIN], *_rounded(knob)])
-        found += [(_distance(knob, value), number, knob, value) for value in near if value != knob.at]
-    yield from sorted(found, key=lambda each: each[:2])
+        follows = _follows(knob, graph)
+        for value in near:
+            away = _distance(knob, value)
+            found += [(follows or away > FAR, away, number, knob, value)] if value != knob.at else []
+    yield from sorted(found, key=lambda each: each[:3])
+
+
+def _follows(knob: Knob, graph: Graph) -> bool:
+    """Whether it is given by what comes before the operator: no argument, and no size of its constants."""
+    constants = {value.name for value in graph.values if value.constant}
+    return RANK in knob.name or any(name not in constants for name, _ in knob.slots)
 
 
 def _lists_of_reals(graph: Graph) -> Iterator[Knob]:
@@ -120,24 +131,3 @@ def _distance(knob: Knob, value: Any) -> float:
         share: float = abs(value - knob.at) / max(1.0, abs(knob.at))
         return share
     return 0.5
-
-
-def _name(knob: Knob, graph: Graph) -> str:
-    """The thing in words: an argument's name, or which size of which operand."""
-    if RANK in knob.name:
-        return f"dimensions of {' and '.join(knob.name.partition(RANK)[0].split('_and_'))}"
-    if not knob.slots:
-        return knob.name
-    values: dict[str, Value] = {value.name: value for value in graph.values}
-    names = [_size(values[name], axis) for name, axis in knob.slots]
-    return " and ".join(dict.fromkeys(names))
-
-
-def _size(value: Value, axis: int) -> str:
-    if value.constant:
-        return f"size {axis} of the constant {value.name}"
-    return AXES[axis] if len(value.shape) == len(AXES) else f"size {axis} of {value.name}"
-
-
-def _text(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -19,6 +19,7 @@ SEEN = 45.0  # dB below the results of the model, where an error is as small as 
 VANISHED = 0.25  # share of results that are less than half a step of their codes
 AMPLIFIED = 10.0  # dB by which an error grows on its way to the results of the model
 LARGE = 10.0  # times the median channel
+COPIES = "give each call a copy of the layer (copy.deepcopy)"
 FIXED = ("softmax", "sigmoid", "tanh", "hardsigmoid")
 """Operators whose results have codes for their whole range, whatever they are."""
 
@@ -40,10 +41,12 @@ class Power:
 class Seen:
     """What one layer showed, over all inputs: powers of golden and errors, results that were clipped, their range.
 
-    grid: the range of its codes. shared: whether its result has to have the quantization of an operand. vanished:
+    grid: the range of its codes. shared: whether its result has to have the quantization of an operand.
+    wider: what else has the same codes for larger results, "" for nothing. vanished:
     results that are not 0 and less than half a step of their codes. inherited: whether its results are out of the range
-    of its codes, or in a small part of it, only for what comes before. weights: real,
-    and whether their codes have one scale. infinite: whether a constant holds infinities. apart: largest distance of
+    of its codes, or in a small part of it, only for what comes before. weights:
+    constants, real and as their codes say, and whether those have one scale. calls: how many layers have its bias.
+    infinite: whether a constant holds infinities. apart: largest distance of
     the device's codes from torch's on the same inputs, None where none are compared. joined: the layers before it that
     are computed with it, as no codes stand between. effect: see `Layer`; infinite for none.
     """
@@ -56,9 +59,11 @@ class Seen:
     high: float = -math.inf
     grid: tuple[float, float] | None = None
     shared: bool = False
+    wider: str = ""
     vanished: int = 0
     inherited: bool = False
-    weights: dict[int, tuple[Tensor, bool]] = field(default_factory=dict)
+    weights: dict[int, tuple[Tensor, Tensor, bool]] = field(default_factory=dict)
+    calls: int = 1
     infinite: bool = False
     apart: int | None = None
     effect: float | None = None
@@ -121,7 +126,10 @@ def cures(seen: Seen) -> Iterator[str]:
             yield from _of_channels(seen.power.signal.sqrt())
     lost = decibels(seen.power.signal, seen.power.weights)
     if lost is not None and lost < own + 3:
-        for real, per_tensor in seen.weights.values():
+        if (bias := _of_the_bias(seen, seen.power.signal, lost)) is not None:
+            yield bias
+            return
+        for real, _, per_tensor in seen.weights.values():
             yield from _of_weights(real.double(), per_tensor, lost)
 
 
@@ -135,7 +143,9 @@ def _of_the_range(seen: Seen, low: float, high: float) -> Iterator[str]:
     elif used < UNUSED and seen.is_fixed:
         yield f"its results use {100 * used:.1f} % of {codes} whatever it computes: keep it in real numbers"
     elif used < UNUSED and not seen.shared:
-        yield f"its results use {100 * used:.1f} % of {codes}: calibrate without inputs far from these"
+        alike = f", and {seen.wider} has the same codes: scale both alike"
+        cure = alike if seen.wider else ": calibrate without inputs far from these"
+        yield f"its results use {100 * used:.1f} % of {codes}{cure}"
     elif seen.vanished > VANISHED * seen.count:
         lost = f"{100 * seen.vanished / seen.count:.0f} % of its results are less than half a step of their codes"
         yield f"{lost}, which reach from {low:.4g} to {high:.4g}: let no number, as of a mask, be so far from others"
@@ -147,6 +157,22 @@ def _of_channels(sizes: Tensor) -> Iterator[str]:
     if median > 0 and float(sizes.max()) > LARGE * median:
         times = f"{float(sizes.max()) / median:.0f} times as large as the median"
         yield f"channel {int(sizes.argmax())} of its results is {times}, and all have one scale: scale them alike"
+
+
+def _of_the_bias(seen: Seen, signal: Tensor, lost: float) -> str | None:
+    """That the codes of a bias, not those of the weights, lose so much."""
+    constants = seen.weights.values()
+    if not any(real.dim() > 1 for real, *_ in constants):
+        return None
+    for real, coded, _ in constants:
+        if real.dim() == 1 and real.shape == signal.shape:
+            noise = (real.double() - coded.double()) ** 2 * (seen.count / real.numel())
+            alone = decibels(signal, noise)
+            if alone is not None and alone < lost + 3:
+                why = "the scale of another call of its layer" if seen.calls > 1 else "too large a scale"
+                cure = COPIES if seen.calls > 1 else "give it the input's scale times that of the weights"
+                return f"its bias leaves {alone:.0f} dB in its codes, which have {why}: {cure}"
+    return None
 
 
 def _of_weights(real: Tensor, per_tensor: bool, lost: float) -> Iterator[str]:

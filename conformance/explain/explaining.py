@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ from torch.utils import _pytree as pytree
 from npu_assay.conformance.explain.asking import Asking
 from npu_assay.conformance.explain.causes import Causes
 from npu_assay.conformance.explain.changes import smallest_change
+from npu_assay.conformance.explain.following import Following
 from npu_assay.conformance.explain.inputs import Given, Inputs
 from npu_assay.conformance.explain.inside import codes_inside
 from npu_assay.conformance.explain.layers import infinite_of, layers_of
@@ -22,8 +24,9 @@ from npu_assay.conformance.explain.lowered import Lowered, lower, origins
 from npu_assay.conformance.explain.models import Model, Quantized, quantize
 from npu_assay.conformance.explain.numbers import Outputs, compared
 from npu_assay.conformance.explain.origins import module_of
-from npu_assay.conformance.explain.record import Cause, Change, Explained, nothing
+from npu_assay.conformance.explain.record import NO_FILE, Cause, Change, Explained, nothing
 from npu_assay.conformance.explain.training import trained, warnings_of
+from npu_assay.conformance.reach.flow import DYNAMIC, STATIC, NoWay, flow_of
 from npu_assay.conformance.table import load_table
 from npu_assay.partitioners.exir import Backend, run_program
 
@@ -35,17 +38,19 @@ class How:
     dynamic: bool = False
 
     def quantizer(self, backend: Backend) -> Any:
-        """The backend's quantizer of this kind. Raises LookupError where it has none."""
-        make = backend.dynamic_quantizer if self.dynamic else backend.quantizer
-        if make is None:
-            kind = "dynamic quantizer" if self.dynamic else "quantizer"
-            raise LookupError(f"the backend has no {kind}; expected a model that is quantized already")
-        return make()
+        """The quantizer of this kind of the backend, or of the steps that its vendor documents. Raises LookupError."""
+        steps = flow_of(backend)
+        for precision in (DYNAMIC,) if self.dynamic else reversed(STATIC):  # per channel before per tensor
+            with suppress(NoWay):
+                return steps.quantizer(precision)
+        kind = "dynamic quantizer" if self.dynamic else "quantizer"
+        raise LookupError(f"the backend has no {kind}; expected a model that is quantized already")
 
 
 CHANGED = 8  # causes for which a change is looked for
 RUNS = 4  # inputs that results are compared on
 LOOKS = 2  # inputs that layers are looked at with
+NO_EDGE_FILE = f"{NO_FILE}: ExecuTorch refuses models with operators that have no form in its edge dialect"
 
 
 def explained(model: Model, backend: Backend, samples: Sequence[Given] | None, how: How) -> tuple[Explained, bytes]:
@@ -85,11 +90,12 @@ def _changed(cause: Cause, causes: Causes, asking: Asking) -> Cause:
     if not roots:
         return cause
     root = max(roots, key=lambda name: causes.operators[name].macs)
-    found = smallest_change(causes.graphs[root], asking)
+    told = partial(Following(causes.lowered.program).in_words, node=causes.nodes[root])
+    found = smallest_change(causes.graphs[root], asking, told)
     if found is None:
         return cause
     won = [root, *(name for name in cause.follows if causes.root(name) == root)]
-    return replace(cause, change=Change(root, found[0], len(won), sum(causes.operators[n].macs for n in won)))
+    return replace(cause, change=Change(root, found, len(won), sum(causes.operators[n].macs for n in won)))
 
 
 # ------------------------------------------------------------------------------------ sizes and numbers
@@ -119,23 +125,23 @@ class _Measured:
 
     def told_of(self, one: Explained) -> Explained:
         """With the program's size, its memory, its results beside torch's, and its layers."""
-        for what, measure in (("no program file", self.file), ("not run", self.numbers), ("layers", self.layers)):
+        for what, measure in ((NO_FILE, self.file), ("not run", self.numbers), ("layers", self.layers)):
             try:
-                one = replace(one, **measure())
+                one = replace(one, **measure(one))
             except Exception as error:  # noqa: BLE001  (a device may raise anything)
                 self.errors.append(f"{what}: {told(error)}")
         return replace(one, error="; ".join(self.errors))
 
-    def file(self) -> dict[str, Any]:
-        """The sizes of the `.pte` file and of its arenas; nothing for what ExecuTorch's own lowering refuses."""
+    def file(self, one: Explained) -> dict[str, Any]:
+        """The sizes of the `.pte` file and of its arenas; a warning for what ExecuTorch's own lowering refuses."""
         if not self.lowered.is_edge:
-            return {}
+            return {"warnings": (*one.warnings, NO_EDGE_FILE)}
         made = self.lowered.manager.to_executorch()
         memory = sum(sum(plan.buffer_sizes) for plan in made.executorch_program.plans)
         self.buffer = made.buffer
         return {"program": len(self.buffer), "memory": memory}
 
-    def numbers(self) -> dict[str, Any]:
+    def numbers(self, _: Explained) -> dict[str, Any]:
         """Device, quantized model and float model on the first inputs."""
         edge = self.lowered.manager.exported_program()
         runtimes = {self.backend.details.__name__: self.backend.runtime}
@@ -146,7 +152,7 @@ class _Measured:
         runs["torch" if self.model.is_quantized else "float"] = _called(self.given, self.inputs)
         return {"numbers": compared(runs)}
 
-    def layers(self) -> dict[str, Any]:
+    def layers(self, _: Explained) -> dict[str, Any]:
         """The layers of a quantized model."""
         if self.quantized is None and not self.model.is_quantized:
             return {}

@@ -8,7 +8,8 @@ the device's codes are known, they are the results, and what the next layers get
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +20,7 @@ from torch import Tensor, fx
 from npu_assay.conformance.explain.cures import CLIPPED, POOR, SEEN, Power, Seen, cures
 from npu_assay.conformance.explain.effects import Effects, effects_of
 from npu_assay.conformance.explain.inside import Codes, is_quantize
-from npu_assay.conformance.explain.origins import module_of, source_of
+from npu_assay.conformance.explain.origins import module_of, place_of, source_of
 from npu_assay.conformance.explain.record import Layer
 from npu_assay.conformance.run.outline import NO_WORK
 from npu_assay.partitioners.exir.ops import DEQUANTIZE, target_name
@@ -73,6 +74,7 @@ class _Watched(fx.Interpreter):
         self.golden: dict[fx.Node, _Golden] = {}
         self.codes: Codes = {}
         self.errors: dict[str, Tensor] = {}
+        self.calls = Counter(each.data_ptr() for own in constants.values() for each in own.values())
 
     def run_node(self, n: fx.Node) -> Any:
         """The node's value, as it is."""
@@ -112,7 +114,8 @@ class _Watched(fx.Interpreter):
         real = list(args)
         for place, constant in self.constants.get(node.name, {}).items():
             if isinstance(real[place], Tensor) and real[place].shape == constant.shape:
-                seen.weights[place] = (constant, _is_per_tensor(node.args[place]))
+                seen.weights[place] = (constant, real[place].detach(), _is_per_tensor(node.args[place]))
+                seen.calls = max(seen.calls, self.calls[constant.data_ptr()])
                 real[place] = constant
         try:
             found = [_computed(node, given, kwargs) for given in (real, args)]
@@ -241,6 +244,7 @@ def layers_of(
     for name, seen in watched.seen.items():
         seen.effect = _effect(effects, name)
         seen.inherited = _inherits(seen, watched.seen, effects)
+        seen.wider = _wider(seen, watched.seen.values())
     worst = sorted((seen for seen in watched.seen.values() if seen.count), key=_worst)
     return tuple(_layer(seen, operators.get(seen.node.name, ())) for seen in worst)
 
@@ -268,6 +272,14 @@ def _inherits(seen: Seen, known: Mapping[str, Seen], effects: Sequence[Effects])
         return bool(found) and all(seen.grid[0] - step <= low and high <= seen.grid[1] + step for low, high in found)
     before = (known[each.name] for each in _before(seen.node) if each.name in known)
     return seen.is_unused and any(each.is_unused for each in before)
+
+
+def _wider(seen: Seen, known: Iterable[Seen]) -> str:
+    """A layer that gave this one's codes their range, as both are operands of one, "" for none."""
+    if seen.grid is None or not seen.is_unused:
+        return ""
+    alike = (one for one in known if one.grid == seen.grid and not one.is_unused and not one.shared)
+    return next((place_of(one.node) for one in alike), "")
 
 
 def _before(node: fx.Node) -> Iterator[fx.Node]:

@@ -11,6 +11,7 @@ from torch import Tensor
 from npu_assay.conformance.explain.record import Comparison
 
 Outputs = Sequence[Tensor]
+INDICES = (torch.int32, torch.int64)
 
 
 def compared(runs: Mapping[str, Sequence[Outputs]]) -> tuple[Comparison, ...]:
@@ -61,12 +62,17 @@ def _largest(given: Tensor, wanted: Tensor) -> float:
 
 
 def agreement(pairs: Sequence[tuple[Tensor, Tensor]]) -> float | None:
-    """The share of rows whose largest element is at the same place; None where no output has rows of several."""
+    """The share of rows whose largest element is at the same index; None where no output has rows of several.
+
+    Whole numbers are indices already, as of an argmax in the model: those that are equal.
+    """
     same = list(_same_places(pairs))
     return round(sum(same) / len(same), 4) if same else None
 
 
 def _same_places(pairs: Sequence[tuple[Tensor, Tensor]]) -> Iterator[bool]:
     for x, y in pairs:
-        if x.dim() and x.shape[-1] > 1 and x.numel():
+        if x.dtype == y.dtype and x.dtype in INDICES:
+            yield from (x == y).flatten().tolist()
+        elif x.dim() and x.shape[-1] > 1 and x.numel():
             yield from (x.argmax(-1) == y.argmax(-1)).flatten().tolist()

@@ -11,6 +11,8 @@ from types import UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 SCHEMA = 1
+NO_FILE = "no program file"
+"""Begins an error or a warning that says why there is none."""
 T = TypeVar("T")
 
 
@@ -202,6 +204,12 @@ class Explained:
         if not whole:
             part, whole = len(self.taken), len(self.operators)
         return part / whole if whole else 0.0
+
+    @property
+    def no_file(self) -> str:
+        """Why there is no `.pte` file, "" where there is one."""
+        told = (each for each in (*self.warnings, *self.error.split("; ")) if each.startswith(NO_FILE))
+        return "" if self.program is not None else next(told, self.error or NO_FILE)
 
     def short_of(self, share: float) -> str:
         """Why less is delegated than this share, in words; "" if it is not."""

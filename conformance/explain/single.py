@@ -42,6 +42,11 @@ class Unspoken(ValueError):
 
 def alone(program: ExportedProgram, node: fx.Node) -> Graph:
     """The operator as a model of its own. Raises Unspoken."""
+    return with_operands(program, node)[0]
+
+
+def with_operands(program: ExportedProgram, node: fx.Node) -> tuple[Graph, Mapping[str, fx.Node]]:
+    """The same, and the nodes that its values stand for, by their names."""
     made = _Maker(constants_of(program))
     args = tuple(made.argument(each) for each in node.args)
     kwargs = tuple((name, made.argument(each)) for name, each in node.kwargs.items())
@@ -50,7 +55,7 @@ def alone(program: ExportedProgram, node: fx.Node) -> Graph:
         raise Unspoken("an operator without a tensor among its results")
     step = Step(SUBJECT, target_name(node.target), args, kwargs, _result(node), max(outputs, 1), made.dynamic)
     used = sorted({_index(user) for user in node.users}) if outputs > 1 else [0]
-    return Graph(tuple(made.values.values()), (step,), tuple(Ref(SUBJECT, index) for index in used))
+    return Graph(tuple(made.values.values()), (step,), tuple(Ref(SUBJECT, index) for index in used)), made.nodes
 
 
 def linear_layer(program: ExportedProgram, node: fx.Node) -> Graph | None:
@@ -83,7 +88,7 @@ def product_of(program: ExportedProgram, node: fx.Node) -> fx.Node | None:
     return product if is_product else None
 
 
-def _turned(node: fx.Node, constants: Mapping[str, Tensor]) -> fx.Node | None:
+def turned(node: fx.Node, constants: Mapping[str, Tensor]) -> fx.Node | None:
     """The constant matrix, as it is read, that this node only transposes; else None."""
     weight = node.args[0] if _is_turn(node) else None
     return weight if isinstance(weight, fx.Node) and _behind(weight).name in constants else None
@@ -168,7 +173,7 @@ class _Maker:
 
     def _operand(self, node: fx.Node) -> str:
         """The name of the value that stands for a tensor: `x` for the first that is not a constant."""
-        weight = _turned(node, self.constants)
+        weight = turned(node, self.constants)
         quant, behind = self._quant(node if weight is None else weight)
         known = next((name for name, value in self.nodes.items() if value is node), None)
         if known is not None:

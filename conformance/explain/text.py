@@ -22,7 +22,6 @@ SHOWN = 6  # operators of a cause
 CAUSES = 12
 LAYERS = 5
 PLACE = 84  # characters
-TOO_LONG = "(--timeout)"  # in the error of a process that was not waited for any longer
 
 
 def print_explanation(console: Console, explanation: Explanation) -> None:
@@ -30,8 +29,6 @@ def print_explanation(console: Console, explanation: Explanation) -> None:
     console.print(f"[bold]{_safe(explanation.model)}[/]", highlight=False)
     names = [one.backend for one in explanation.backends]
     print_table(console, ("", *names), list(summary_rows(explanation)), right=range(1, len(names) + 1))
-    if any(TOO_LONG in one.error for one in explanation.backends):
-        console.print("give a larger --timeout", highlight=False)
     for one in explanation.backends:
         _print_backend(console, one)
 

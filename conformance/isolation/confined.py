@@ -88,7 +88,7 @@ def _read(process: int, reading: int, size: int | None, limits: Limits, bound: i
     while size is None or length < size:
         left = end_of_time - time.monotonic()
         if left <= 0:
-            raise _Failure(f"{limits.too_long} (--timeout)")
+            raise _Failure(f"{limits.too_long}: give a larger --timeout")
         if (bound is not None and resident(process) > bound) or length > limits.mebibytes * MEBI:
             raise _Failure(_too_much(limits))
         if not select.select([reading], [], [], min(left, LOOK))[0]:

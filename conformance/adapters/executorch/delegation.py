@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
@@ -39,6 +40,11 @@ class TheirPartitioner(Partitioner):
         specs = {str(tag): _spec(found) for tag, found in result.partition_tags.items()}
         return PartitionResult(exported_program, specs)
 
+    def ops_to_not_decompose(self, ep: ExportedProgram) -> Any:
+        """What their partitioner wants whole."""
+        with quiet():
+            return self.theirs.ops_to_not_decompose(ep)
+
 
 def _copy_marks(source: fx.Graph, graph: fx.Graph) -> None:
     """Copy tags, and other metadata that a partitioner writes for its compiler."""
@@ -48,6 +54,17 @@ def _copy_marks(source: fx.Graph, graph: fx.Graph) -> None:
 
 def _spec(found: Any) -> DelegationSpec:
     return DelegationSpec(str(found.backend_id), [CompileSpec(s.key, bytes(s.value)) for s in found.compile_specs])
+
+
+def _copyable(program: ExportedProgram) -> ExportedProgram:
+    """The program without inputs that are called like Python's builtins, as `input`: fx renames those in copies."""
+    specs = (*program.graph_signature.input_specs, *program.graph_signature.output_specs)
+    for node in program.graph.find_nodes(op="placeholder"):
+        if hasattr(builtins, old := node.name):
+            node._rename(f"{old}_1")
+            for spec in (spec for spec in specs if getattr(spec.arg, "name", None) == old):
+                spec.arg.name = node.name
+    return program
 
 
 class _Compiler(BackendDetails):
@@ -62,6 +79,6 @@ def compiler(backend_id: str, compile_: Compile) -> type[BackendDetails]:
 
         specs = [TheirSpec(spec.key, spec.value) for spec in compile_specs]
         with quiet(), unwritten(), idle(), lighter():
-            return PreprocessResult(compile_(executorch_program(edge_program), specs))
+            return PreprocessResult(compile_(_copyable(executorch_program(edge_program)), specs))
 
     return type(backend_id, (_Compiler,), {"preprocess": staticmethod(preprocess)})
