@@ -21,13 +21,14 @@ from npu_assay.conformance.programs.edge_form import typed
 from npu_assay.conformance.programs.graph import Graph, Ref, Step, Value, references
 from npu_assay.reference.golden.aten import COPY, aten, bound, canonical
 
-SMALL = 2**21  # elements that a model may have if it is computed first: on device meta, some of torch is slow
+SMALL = 2**21  # elements that a model may have if it is computed at once: on device meta, some of torch is slow
 COMPUTED = 2**14  # elements up to which a model is computed; torch checks less of tensors without numbers
 PIECES = 64  # that a tensor is split into at most: torch makes each
 MOST = 2**24  # elements of a tensor that a case may have
 GATHERED = 2**26  # elements that an operator may gather: Ethos-U's simulated device refuses more
 TERMS = 2**31 // (255 * 127)  # products of 8-bit codes whose sum always has 32 bits
 SIZES = 4096  # steps whose sizes are kept
+_TAKEN = set[object]()  # kinds of models that device meta takes, which refuses types that the processor takes
 _SIZES = dict[object, Mapping[Ref, Tensor] | Exception]()
 
 
@@ -100,11 +101,13 @@ def _numbers(value: Value) -> Numbers:
 def _tensors(graph: Graph, tried: bool) -> Mapping[Ref, Tensor]:
     """Every tensor of the model: on device meta, or zeros if they are small, as torch then checks more."""
     few = sum(_elements(value) for value in graph.values) <= COMPUTED
-    if _bound(graph) <= SMALL:
+    kind = _kind(graph)
+    if kind in _TAKEN and _bound(graph) <= SMALL:
         with suppress(NoProgram):
             return _computed(graph)
     try:
         found = _run(graph, "meta")
+        _TAKEN.add(kind)
     except NotImplementedError:  # what has no sizes without numbers
         return _computed(graph)
     except NoProgram as refusal:
@@ -113,6 +116,18 @@ def _tensors(graph: Graph, tried: bool) -> Mapping[Ref, Tensor]:
         return _computed(graph)
     few = few and not tried and all(tensor.numel() <= COMPUTED for tensor in found.values())
     return _computed(graph) if few else found
+
+
+def _kind(graph: Graph) -> object:
+    """All of a model but sizes and other numbers."""
+    values = tuple((_dtype(value), len(value.shape), type(value)) for value in graph.values)
+    return values, tuple((step.op, _kind_of(step.args), _kind_of(step.kwargs), step.outputs) for step in graph.steps)
+
+
+def _kind_of(argument: Any) -> Any:
+    if isinstance(argument, tuple):
+        return tuple(map(_kind_of, argument))
+    return type(argument) if type(argument) in (int, float) else argument
 
 
 def _bound(graph: Graph) -> float:
