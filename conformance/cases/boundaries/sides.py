@@ -18,7 +18,6 @@ from npu_assay.conformance.predicates.grammar import QUANTIFIERS, Atom
 STARTS = 5  # programs that a second knob is turned from
 FEW, MORE = 1, 3  # wrong programs beside the nearest: any, and with sizes that are powers of two
 POWERS = frozenset(2**power for power in range(21))
-MANY = 120  # programs from which a limit is sought exactly: a kernel of 13 rows needs an image of 16
 NEAREST, FAR = 3, (8, 16, 32, 64, 128, 256)
 UNITS = (8, 4, 2)  # in which two sizes are brought near, as multiples are often of one of them
 
@@ -406,7 +405,7 @@ class Sides:
         moving = self._numbers(atom, good)
         for main in moving:
             starts = itertools.chain((good,), self._helped(good, (main,)))
-            for near in itertools.islice((each for each in starts if each.right), MANY):
+            for near in itertools.islice((each for each in starts if each.right), STARTS * HELPERS):
                 others = [n for n in moving if n not in (main, *self.search.differences(good, near))]
                 for start in dict.fromkeys((near.turns, *(self._all_at(n, near, others).turns for n in (1, 2)))):
                     look = self.search.look(start)
