@@ -64,7 +64,7 @@ class Steps(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.layer = nn.Linear(16, 16)
+        self.layer = LAYERS["linear"][0]
 
     def forward(self, x: Tensor) -> Tensor:
         small = self.layer(x)
