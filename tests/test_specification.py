@@ -54,7 +54,7 @@ def replaced(function: FunctionType, wrong: FunctionType, monkeypatch: pytest.Mo
     "change", list(changes()), ids=lambda change: f"{change.backend.name}, {change.function}, {change.old}"
 )
 @pytest.mark.sampled(8)
-def test_a_changed_line_of_a_kernel_fails_gate_1(change: Change, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_line_of_a_kernel_fails_gate_1_or_its_bound(change: Change, monkeypatch: pytest.MonkeyPatch) -> None:
     table = load_table(change.backend.table)
     function, wrong = changed(change)
     replaced(function, wrong, monkeypatch)
@@ -62,4 +62,5 @@ def test_a_changed_line_of_a_kernel_fails_gate_1(change: Change, monkeypatch: py
     cases = [case for case in accepted if change.cases in case.id]
     assert cases
     results = (run_case(case, change.backend, table) for case in cases)
-    assert any("gate1" in {failure.check for failure in result.failures} for result in results)
+    # Sums of groups of 4-bit weights have a bound and no exact numbers: that is gate 3.
+    assert any({"gate1", "gate3"} & {failure.check for failure in result.failures} for result in results)

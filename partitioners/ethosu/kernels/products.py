@@ -203,4 +203,4 @@ def matmul(a: Codes, b: Codes, depth: int, bits: int = 31) -> tuple[Kernel2, int
             require_within(acc, -(1 << bits), (1 << bits) - 1, "accumulator")
         return acc
 
-    return apply, bound
+    return apply, min(bound, 1 << bits)
