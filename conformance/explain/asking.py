@@ -44,7 +44,7 @@ class Asking:
     def numbers(self, op: str) -> tuple[int, ...]:
         """The whole numbers of the table's limits for an operator, near which a change may be wanted."""
         rows = (row for row in self.table.rows if op in (row.name, row.operator, row.rewritten_to))
-        found = {number for row in rows for c in row.constraints for number in _whole(c.value)}
+        found = {number for row in rows for c in row.constraints for number in whole_numbers(c.value)}
         return tuple(sorted(found))
 
     def _asked(self, graph: Graph) -> tuple[Reason, ...] | None:
@@ -80,9 +80,10 @@ def _raised(code: str, error: Exception) -> Reason:
     return Reason(code, type(error).__name__, " ".join(str(error).split())[:200])
 
 
-def _whole(value: Any) -> Iterator[int]:
+def whole_numbers(value: Any) -> Iterator[int]:
+    """The whole numbers among an argument, or arguments, in their order."""
     if isinstance(value, tuple):
         for each in value:
-            yield from _whole(each)
+            yield from whole_numbers(each)
     elif type(value) is int:
         yield value

@@ -91,7 +91,7 @@ def _changes(graph: Graph, told: Sequence[int]) -> Iterator[tuple[bool, float, i
 
 
 def _follows(knob: Knob, graph: Graph) -> bool:
-    """Whether it is given by what comes before the operator: no argument, and no size of its constants."""
+    """Whether a knob turns what earlier operators give: no argument, and no size of a constant."""
     constants = {value.name for value in graph.values if value.constant}
     return RANK in knob.name or any(name not in constants for name, _ in knob.slots)
 

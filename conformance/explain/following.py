@@ -20,6 +20,7 @@ from torch.export import ExportedProgram
 from npu_assay.conformance.cases.boundaries.knob import Knob, Slot, subject, with_subject
 from npu_assay.conformance.cases.boundaries.sizes import resized
 from npu_assay.conformance.cases.make import SUBJECT
+from npu_assay.conformance.explain.asking import whole_numbers
 from npu_assay.conformance.explain.causes import users_of
 from npu_assay.conformance.explain.costs import shape
 from npu_assay.conformance.explain.lowered import source_behind
@@ -115,11 +116,11 @@ class Following:
         return f"size {axis} of {self._constant(source)}"
 
     def _is_constant(self, node: fx.Node) -> bool:
-        """Whether it is a constant, or one that is transposed."""
+        """Whether a node is a constant, or a transposed one."""
         return source_behind(node).name in self.constants or turned(node, self.constants) is not None
 
     def _decider(self, size: _Size, asked: fx.Node) -> str | None:
-        """What decides a size, with its numbers where those are others; None where something refuses the change."""
+        """The layer, input or operator that decides a size, with its numbers; None where another refuses the change."""
         at = size.at
         while self._is_taken(size, asked):
             node, index = _made(size.node)
@@ -157,12 +158,12 @@ class Following:
         return None
 
     def _goes_on(self, graph: Graph, changed: Graph, node: fx.Node) -> bool:
-        """Whether what takes the operator's result takes that of the changed one."""
+        """Whether the users of the operator's result take the sizes that the changed operator gives."""
         sizes = zip(_sizes_of(graph, 0) or (), _sizes_of(changed, 0) or (), strict=False)
         return all(a == b or self._is_taken(_Size(node, axis, a, b), node) for axis, (a, b) in enumerate(sizes))
 
     def _is_taken(self, size: _Size, asked: fx.Node) -> bool:
-        """Whether all that take these numbers, but the operator that is asked about, take the changed size."""
+        """Whether all users of a value, but the operator that is asked about, take the changed size."""
         source = _made(size.node)
         users = [user for user in users_of(source[0]) if user is not asked] if size.to is not None else []
         return all(self._takes(user, source, size) for user in users)
@@ -201,7 +202,7 @@ def _sizes_of(graph: Graph, index: int) -> tuple[int, ...] | None:
 def _rewritten(graph: Graph, at: int, to: int) -> Iterator[Graph]:
     """The operator as it is, and with arguments that say the size: these numbers, one of them, or their multiples."""
     yield graph
-    equal = list(_numbers(subject(graph).args)).count(at) if at > 1 else 0
+    equal = list(whole_numbers(subject(graph).args)).count(at) if at > 1 else 0
     for which in (range(equal), *([index] for index in range(equal) if equal > 1)):
         yield _with_numbers(graph, at, to, which)
     if at > 1:
@@ -210,17 +211,9 @@ def _rewritten(graph: Graph, at: int, to: int) -> Iterator[Graph]:
 
 def _divided(graph: Graph, at: int, to: int) -> Iterator[Graph]:
     """The operator with one of the numbers that the size is a product of as much larger as that."""
-    for part in sorted({number for number in _numbers(subject(graph).args) if number > 1}):
+    for part in sorted({number for number in whole_numbers(subject(graph).args) if number > 1}):
         if at % part == 0 and part * to % at == 0:
             yield _with_numbers(graph, part, part * to // at, range(MANY))
-
-
-def _numbers(argument: Any) -> Iterator[int]:
-    if isinstance(argument, tuple):
-        for each in argument:
-            yield from _numbers(each)
-    elif type(argument) is int:
-        yield argument
 
 
 def _with_numbers(graph: Graph, at: int, to: int, which: Collection[int] | None) -> Graph:

@@ -41,7 +41,7 @@ class TheirPartitioner(Partitioner):
         return PartitionResult(exported_program, specs)
 
     def ops_to_not_decompose(self, ep: ExportedProgram) -> Any:
-        """What their partitioner wants whole."""
+        """The operators that their partitioner takes before torch decomposes them, and a filter of nodes."""
         with quiet():
             return self.theirs.ops_to_not_decompose(ep)
 

@@ -1,4 +1,4 @@
-"""What a search made of a row's limits, kept from one run to the next: a row that did not change is not searched again.
+"""The cases that a search found for a row's own limits, kept between runs: an unchanged row is not searched again.
 
 The search is long where limits are many, and what it finds depends on the row, the suite and torch alone.
 """
@@ -11,10 +11,10 @@ from contextlib import suppress
 from functools import cache
 from typing import Final
 
-from npu_assay.conformance.backend.environment import digest_of, environment, suite_sources
 from npu_assay.conformance.cases.drafts import CaseDraft
 from npu_assay.conformance.cases.witnesses import plain, read
 from npu_assay.conformance.common.remembered import Remembered
+from npu_assay.conformance.record.provenance import made_with
 
 KIND: Final = "boundaries"
 DRAFTS: Final = "drafts"
@@ -38,10 +38,7 @@ def remembered(where: str, asked: str, search: Callable[[], Drafts]) -> Drafts:
     return found
 
 
-@cache
-def _made() -> dict[str, str]:
-    """What decides beside the row: the suite, torch, and packages that bring operators or features."""
-    return {"suite": digest_of(suite_sources()), **environment()}
+_made = cache(made_with)  # every row asks for it
 
 
 def _drafts(told: object) -> Drafts | None:
