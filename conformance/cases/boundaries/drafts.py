@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from npu_assay.conformance.cases.boundaries.combinations import together
+from npu_assay.conformance.cases.boundaries.pairs import Pair, asked_of
 from npu_assay.conformance.cases.boundaries.remembered import remembered
 from npu_assay.conformance.cases.boundaries.search import FEWER, Limit, Look, Search, Turns, emptied, seen
-from npu_assay.conformance.cases.boundaries.sides import Pair, Sides, asked_of
+from npu_assay.conformance.cases.boundaries.sides import Sides
 from npu_assay.conformance.cases.drafts import OPERATOR, CaseDraft, accepted, inside, limit, outside
 from npu_assay.conformance.cases.limits import LimitError, Limits
 from npu_assay.conformance.cases.ranks import lost_text

@@ -229,6 +229,10 @@ class Search:
         name, axis = knob.slots[0]
         return next(value.shape[axis] for value in look.graph.values if value.name == name)
 
+    def of_input(self, look: Look, knob: Knob) -> bool:
+        """Whether it is the size of one tensor, which is no constant."""
+        return len({name for name, _ in knob.slots}) == 1 and not self._constant(look, knob)
+
     def _constant(self, look: Look, knob: Knob) -> bool:
         """Whether only constants have it."""
         names = {name for name, _ in knob.slots}

@@ -1,4 +1,4 @@
-"""Both sides of one limit: programs that keep it and programs that break it, as near to each other as can be."""
+"""Both sides of one limit: programs that keep it and programs that break it, at the limit, beside it and beyond."""
 
 from __future__ import annotations
 
@@ -7,211 +7,22 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from npu_assay.conformance.cases.boundaries.arguments import spelled
-from npu_assay.conformance.cases.boundaries.search import HELPERS, Look, Search, seen
+from npu_assay.conformance.cases.boundaries.pairs import FAR, STARTS, Pair, Pairs, asked_of
+from npu_assay.conformance.cases.boundaries.search import HELPERS, Look, seen
 from npu_assay.conformance.predicates.evaluation import atom_truth, distance, feature_value, members, side, truth, value
 from npu_assay.conformance.predicates.grammar import QUANTIFIERS, Atom
 
-STARTS = 5  # programs that a second knob is turned from
 FEW, MORE = 1, 3  # wrong programs beside the nearest: any, and with sizes that are powers of two
 POWERS = frozenset(2**power for power in range(21))
-NEAREST, FAR = 3, (8, 16, 32, 64, 128, 256)
-UNITS = (8, 4, 2)  # in which two sizes are brought near, as multiples are often of one of them
+ROOM = (16, 64)  # sizes beside a product that leave room for its factors
 
 
-@dataclass(frozen=True)
-class Pair:
-    """Two programs of which one breaks a limit."""
-
-    good: Look
-    bad: Look
-
-
-class Sides:
-    """Programs on both sides of the limit number `index` of a search."""
-
-    def __init__(self, search: Search, index: int) -> None:
-        self.search, self.index, self.limit = search, index, search.limits[index]
-        self._movers: dict[str, tuple[int, ...]] = {}
-        self._bases: tuple[Look, ...] = ()
-        self._guarded = False  # whether other atoms may be undefined in one of two programs
-
-    def pairs(self, bases: Sequence[Look]) -> dict[tuple[str, str], Pair]:
-        """By atom and feature, the nearest two programs that differ in the atom, which decides.
-
-        Atoms and features that no two programs were found for are missing.
-        """
-        found: dict[tuple[str, str], Pair] = {}
-        self._bases, starts = tuple(bases), [*bases]
-        asked = [(a, f) for a in self.limit.predicate.atoms for f in asked_of(a, bases[0])]
-        # What takes one knob comes first: its programs are starts for the rest, and for items of pairs.
-        for hard in (False, True, False) if self.limit.predicate.paired else (False, True):
-            for _ in range(2):
-                for atom, feature in asked:
-                    if (atom.text, feature) not in found:
-                        pair = self._pair(atom, feature, starts, hard)
-                        if pair is not None:
-                            found[atom.text, feature] = pair
-                            starts += [pair.good, pair.bad]
-        for atom, feature in asked:
-            if not any(text == atom.text for text, _ in found):
-                pair = self._guard(atom, feature, starts) or self._flip_both(atom, feature, starts)
-                found |= {} if pair is None else {(atom.text, feature): pair}
-        reached = {text for text, _ in found}
-        for atom in self.limit.predicate.atoms:
-            # Operands whose sizes torch ties move together: for them the first stands for all.
-            first = asked_of(atom, bases[0])[:1] if atom.quantified and atom.text not in reached else ()
-            pairs = (self._flip_along(atom, n, start) for f in first for start in bases for n in self._moving(f))
-            found |= {(atom.text, f): pair for f in first if (pair := next(filter(None, pairs), None)) is not None}
-        return found
-
-    def _pair(self, atom: Atom, feature: str, starts: Sequence[Look], hard: bool) -> Pair | None:
-        for start in (near for each in starts[:STARTS] for near in self._helped(each)) if hard else starts:
-            if start.right or start.only(self.index):
-                pair = self._flip_from(atom, feature, start)
-                if pair is not None:
-                    return pair
-        return None
-
-    def _guard(self, atom: Atom, feature: str, starts: Sequence[Look]) -> Pair | None:
-        """For a part that guards others: `bounds[1] <= 6` is undefined where `max is not None` is false."""
-        self._guarded = True
-        try:
-            return self._pair(atom, feature, starts, hard=False) or self._pair(atom, feature, starts, hard=True)
-        finally:
-            self._guarded = False
-
-    def _flip_both(self, atom: Atom, feature: str, starts: Sequence[Look]) -> Pair | None:
-        """Two knobs turned to one place: `b == 3` alone differs between 3, 3 and 4, 4, as `a == b` holds of both."""
-        others = [f for each in self.limit.predicate.atoms for f in asked_of(each, starts[0]) if f != feature]
-        seconds = dict.fromkeys(number for f in others for number in self._moving(f))
-        for start in (each for each in starts[:STARTS] if each.right):
-            for number, second in itertools.product(self._moving(feature), seconds):
-                for place in self.search.places(start, number) if number != second else ():
-                    near = self.search.turned(start, number, place)
-                    end = None if near is None else self.search.turned(near, second, place)
-                    if end is not None and self._differ(atom, start, end) and _moves_alone(atom, feature, start, end):
-                        return Pair(start, end)
-        return None
-
-    def _helped(self, start: Look, without: Collection[int] = ()) -> Iterator[Look]:
-        """Programs with one knob turned, those that torch refuses left out, in the order of the distance."""
-        numbers = range(len(self.search.knobs))
-        everywhere = [() if number in without else self._helping(start, number) for number in numbers]
-        for rank in range(max(map(len, everywhere), default=0)):
-            for number, places in enumerate(everywhere):
-                if rank < len(places):
-                    near = self.search.turned(start, number, places[rank])
-                    if near is not None:
-                        yield near
-
-    def _helping(self, start: Look, number: int) -> tuple[object, ...]:
-        """The nearest places of a knob, and those that are far apart."""
-        places = self.search.places(start, number)
-        far = (place for place in places[NEAREST:] if place in FAR)
-        return (*places[:NEAREST], *far)
-
-    def _flip_from(self, atom: Atom, feature: str, start: Look) -> Pair | None:
-        for number in self._moving(feature):
-            pair = self._flip_along(atom, number, start, feature)
-            if pair is not None:
-                return pair
-        return None
-
-    def _moved(self, atom: Atom, start: Look, number: int) -> tuple[int, int]:
-        """How many features of an atom a knob moves, and of how many values."""
-        features = sum(number in self._moving(feature) for feature in asked_of(atom, start))
-        return features, len({name for name, _ in self.search.knobs[number].slots})
-
-    def _flip_along(self, atom: Atom, number: int, start: Look, feature: str = "") -> Pair | None:
-        for place in self.search.places(start, number):
-            end = self.search.turned(start, number, place)
-            if end is not None and self._differ(atom, start, end) and _moves_alone(atom, feature, start, end):
-                return self._closest(atom, number, start, end)
-        return self._flip_between(atom, number, start, feature) if self.limit.predicate.paired else None
-
-    def _flip_between(self, atom: Atom, number: int, start: Look, feature: str) -> Pair | None:
-        """Two places of a knob of which neither is the start's: `a == 1` alone differs from 1 to 2, not from 3 to 1."""
-        turned = (self.search.turned(start, number, place) for place in self.search.places(start, number))
-        ends = [end for end in turned if end is not None and (end.right or end.only(self.index))]
-        for good in (end for end in ends if end.right):
-            for bad in (end for end in ends if not end.right):
-                if self._differ(atom, good, bad) and _moves_alone(atom, feature, good, bad):
-                    return self._closest(atom, number, good, bad)
-        return None
-
-    def _moving(self, feature: str) -> tuple[int, ...]:
-        """The knobs that move a feature of the plain program."""
-        if feature not in self._movers:
-            knobs = self.search.knobs
-            found = tuple(n for n in range(len(knobs)) if self._moves(n, feature))
-            # What torch lets nothing turn in the plain program may turn in another.
-            self._movers[feature] = found or tuple(n for n, knob in enumerate(knobs) if knob.name == feature)
-        return self._movers[feature]
-
-    def _moves(self, number: int, feature: str) -> bool:
-        start = self.search.start
-        assert start is not None
-        looks = (self.search.turned(start, number, place) for place in self.search.places(start, number))
-        near = next((look for look in looks if look is not None), None)
-        was = feature_value(feature, start.application.find)
-        return near is not None and feature_value(feature, near.application.find) != was
-
-    def _differ(self, atom: Atom, a: Look, b: Look) -> bool:
-        """Whether one breaks the limit, and no other, the other none, and of all its atoms only this one differs."""
-        if not ((a.right and b.only(self.index)) or (b.right and a.only(self.index))):
-            return False
-        finds = [self.limit.find(look.application) for look in (a, b)]
-        for other in self.limit.predicate.atoms:
-            truths = {atom_truth(other, find) for find in finds}
-            if self._guarded and other.text != atom.text:
-                truths -= {None}
-            if (len(truths) == 2) != (other.text == atom.text) or None in truths:
-                return False
-        return True
-
-    def _closest(self, atom: Atom, number: int, start: Look, end: Look) -> Pair:
-        """The two as near to each other as this knob brings them."""
-        a, b = self.search.at(start, number), self.search.at(end, number)
-        if self.search.knobs[number].number and type(a) is int and type(b) is int:
-            for unit in (1, math.gcd(a, b), *UNITS):
-                a, b, start, end = self._halved(atom, number, (a, b, start, end), unit)
-        elif type(a) is float and type(b) is float:
-            start, end = self._approached(atom, number, start, end)
-        return Pair(start, end) if start.right else Pair(end, start)
-
-    def _halved(
-        self, atom: Atom, number: int, ends: tuple[int, int, Look, Look], unit: int
-    ) -> tuple[int, int, Look, Look]:
-        """The ends as near as steps of `unit` bring them, while what is in the middle is like one of them."""
-        a, b, start, end = ends
-        while unit and abs(a - b) >= 2 * unit:  # or there is nothing in the middle
-            middle = a + (b - a) // unit // 2 * unit if b > a else a - (a - b) // unit // 2 * unit
-            look = self.search.turned(start, number, middle)
-            if look is not None and self._differ(atom, look, end):
-                a, start = middle, look
-            elif look is not None and self._differ(atom, start, look):
-                b, end = middle, look
-            else:
-                break
-        return a, b, start, end
-
-    def _approached(self, atom: Atom, number: int, start: Look, end: Look) -> tuple[Look, Look]:
-        """The two ends at neighboring places of a knob of real numbers, towards the start."""
-        near, far = self.search.at(end, number), self.search.at(start, number)
-        assert isinstance(near, float) and isinstance(far, float)
-        places = (place for place in self.search.places(start, number) if type(place) is float)
-        between = [place for place in places if min(near, far) < place < max(near, far)]
-        for place in sorted(between, key=lambda each: abs(each - near)):
-            look = self.search.turned(start, number, place)
-            if look is not None and self._differ(atom, start, look):
-                end = look
-            elif look is not None and self._differ(atom, look, end):
-                return look, end
-        return start, end
+class Sides(Pairs):
+    """Programs on both sides of a limit, beside those of its pairs."""
 
     def others(self, atom: Atom, pair: Pair) -> Iterator[Look]:
         """Programs beside a pair: a right one for each member of a list, wrong ones below, between and above them."""
@@ -391,7 +202,8 @@ class Sides:
         """
         for start in (pair.good, pair.bad):
             best, least = start, self._distance(atom, start)
-            for look in self._others_at_one(atom, pair.good) if least > self._nearest(atom, start) else ():
+            near = itertools.chain(self._multiplied(atom, pair, start), self._others_at_one(atom, pair.good))
+            for look in near if least > self._nearest(atom, start) else ():
                 far = self._distance(atom, look)
                 if look.right == start.right and far < least:
                     best, least = look, far
@@ -399,6 +211,45 @@ class Sides:
                     break
             if best is not start:
                 yield best
+
+    def _multiplied(self, atom: Atom, pair: Pair, end: Look) -> Iterator[Look]:
+        """Programs nearer to the limit than `end`, on its side of it, where it is one of a product.
+
+        Two knobs are turned to factors of each number that is nearer: of windows the first beyond 25 is 2 x 13, which
+        asks for an image that is as wide.
+        """
+        moving, other = self._numbers(atom, pair.good), pair.bad if end.right else pair.good
+        pairs = [*itertools.combinations(moving, 2)]
+        for base, knobs in ((base, knobs) for base in self._with_room(moving) for knobs in pairs):
+            start = self._all_at(1, base, [n for n in moving if n not in knobs])
+            for places in itertools.islice(self._factors(atom, knobs, start, end), HELPERS):
+                look = self.search.with_turns({**dict(start.turns), **dict(zip(knobs, places, strict=True))})
+                if look is not None and look.right == end.right and self._differ(atom, look, other):
+                    yield look
+
+    def _with_room(self, moving: Collection[int]) -> Iterator[Look]:
+        """The plain program, and those with one or two sizes larger that are of an input alone."""
+        base, knobs = self._bases[0], self.search.knobs
+        free = [n for n, knob in enumerate(knobs) if self.search.of_input(base, knob) and n not in moving]
+        groups = [*itertools.combinations(free, 1), *itertools.combinations(free, 2)]
+        larger = (self._all_at(size, base, group) for group in groups for size in ROOM)
+        yield from itertools.chain((base,), (look for look in larger if look.turns != base.turns))
+
+    def _factors(self, atom: Atom, knobs: tuple[int, int], start: Look, end: Look) -> Iterator[tuple[int, int]]:
+        """Pairs of places whose product is a number between the limit and `end`: nearest first, then squarest."""
+        numbers: list[Any] = [self._limit(atom, end), self._left(atom, end), self._left(atom, start)]
+        numbers += [self.search.at(start, number) for number in knobs]
+        if not all(type(number) is int and number > 0 for number in numbers):
+            return
+        limit, far, now, a, b = numbers
+        if now % (a * b):
+            return
+        unit, sign = now // (a * b), 1 if far > limit else -1
+        first = -(-(sign * limit + self._nearest(atom, end)) // unit)  # in units, upwards where the sign is turned
+        for whole in range(sign * first, far // unit, sign)[:HELPERS]:
+            for small in range(math.isqrt(max(whole, 0)), 1, -1):
+                if not whole % small:
+                    yield from ((small, whole // small), (whole // small, small))
 
     def _others_at_one(self, atom: Atom, good: Look) -> Iterator[Look]:
         """Both programs at the limit, for each knob that moves the atom, with the others at one."""
@@ -411,16 +262,14 @@ class Sides:
                     look = self.search.look(start)
                     pair = None if look is None else self._flip_along(atom, main, look)
                     yield from () if pair is None else (pair.good, pair.bad)
-        for base, place in itertools.product(self._bases, self._roots(atom, good)):  # 49 is 7 x 7
-            for main in moving:
-                pair = self._flip_along(atom, main, self._all_at(place, base, [n for n in moving if n != main]))
-                yield from () if pair is None else (pair.good, pair.bad)
 
-    def _roots(self, atom: Atom, look: Look) -> tuple[int, ...]:
-        """The whole numbers around the square root of the limit."""
+    def _left(self, atom: Atom, look: Look) -> Any:
         assert isinstance(atom.tree, ast.Compare)
-        limit = value(atom.tree.comparators[0], self.limit.find(look.application))
-        return tuple(math.isqrt(limit) + n for n in (0, 1, -1)) if type(limit) is int and limit > 0 else ()
+        return value(atom.tree.left, self.limit.find(look.application))
+
+    def _limit(self, atom: Atom, look: Look) -> Any:
+        assert isinstance(atom.tree, ast.Compare)
+        return value(atom.tree.comparators[0], self.limit.find(look.application))
 
     def _all_at(self, place: int, look: Look, numbers: Sequence[int]) -> Look:
         """The program with these knobs at one place, as far as every limit holds then."""
@@ -438,18 +287,3 @@ class Sides:
     def _distance(self, atom: Atom, look: Look) -> float:
         found = distance(atom, self.limit.find(look.application))
         return math.inf if found is None else found
-
-
-def asked_of(atom: Atom, base: Look) -> tuple[str, ...]:
-    """The features of an atom; of `all` and `any` each operand of the list by itself."""
-    if not atom.quantified:
-        return tuple(feature for feature in atom.features if feature != "value")
-    listed = feature_value(atom.features[0], base.application.find)
-    return tuple(f"{atom.features[0]}[{index}]" for index in range(len(listed)))
-
-
-def _moves_alone(atom: Atom, feature: str, a: Look, b: Look) -> bool:
-    """Whether of all operands in a list only this one differs."""
-    finds = (a.application.find, b.application.find)
-    others = (each for each in asked_of(atom, a) if each != feature) if atom.quantified and feature else ()
-    return all(feature_value(each, finds[0]) == feature_value(each, finds[1]) for each in others)
