@@ -222,7 +222,7 @@ class Sides(Pairs):
         pairs = [*itertools.combinations(moving, 2)]
         for base, knobs in ((base, knobs) for base in self._with_room(moving) for knobs in pairs):
             start = self._all_at(1, base, [n for n in moving if n not in knobs])
-            for places in itertools.islice(self._factors(atom, knobs, start, end), HELPERS):
+            for places in self._factors(atom, knobs, start, end):
                 look = self.search.with_turns({**dict(start.turns), **dict(zip(knobs, places, strict=True))})
                 if look is not None and look.right == end.right and self._differ(atom, look, other):
                     yield look
@@ -236,20 +236,21 @@ class Sides(Pairs):
         yield from itertools.chain((base,), (look for look in larger if look.turns != base.turns))
 
     def _factors(self, atom: Atom, knobs: tuple[int, int], start: Look, end: Look) -> Iterator[tuple[int, int]]:
-        """Pairs of places whose product is a number between the limit and `end`: nearest first, then squarest."""
+        """Pairs of places whose product is a number between the limit and `end`: nearest first, then squarest.
+
+        After any numbers come multiples of where the knobs stand, as other limits may ask for those.
+        """
         numbers: list[Any] = [self._limit(atom, end), self._left(atom, end), self._left(atom, start)]
         numbers += [self.search.at(start, number) for number in knobs]
         if not all(type(number) is int and number > 0 for number in numbers):
             return
         limit, far, now, a, b = numbers
-        if now % (a * b):
-            return
-        unit, sign = now // (a * b), 1 if far > limit else -1
-        first = -(-(sign * limit + self._nearest(atom, end)) // unit)  # in units, upwards where the sign is turned
-        for whole in range(sign * first, far // unit, sign)[:HELPERS]:
-            for small in range(math.isqrt(max(whole, 0)), 1, -1):
-                if not whole % small:
-                    yield from ((small, whole // small), (whole // small, small))
+        sign = 1 if far > limit else -1
+        for unit, (one, two) in {now // (a * b): (1, 1), now: (a, b)}.items() if not now % (a * b) else ():
+            first = -(-(sign * limit + self._nearest(atom, end)) // unit)  # in units, upwards where the sign is turned
+            for whole in range(sign * first, far // unit, sign)[:HELPERS]:
+                for small in (n for n in range(math.isqrt(max(whole, 0)), 0, -1) if not whole % n):
+                    yield from ((one * small, two * whole // small), (one * whole // small, two * small))
 
     def _others_at_one(self, atom: Atom, good: Look) -> Iterator[Look]:
         """Both programs at the limit, for each knob that moves the atom, with the others at one."""
