@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Any
 
@@ -165,12 +165,16 @@ def _computed(graph: Graph) -> Mapping[Ref, Tensor]:
 
 
 def _run(graph: Graph, device: str) -> Mapping[Ref, Tensor]:
-    with torch.device(device), torch.no_grad():
-        found = {Ref(value.name): torch.zeros(value.shape, dtype=_dtype(value)) for value in graph.values}
+    zeros = _blank if device == "meta" else torch.zeros
+    with torch.no_grad():
+        found = {Ref(value.name): zeros(value.shape, dtype=_dtype(value), device=device) for value in graph.values}
         for step in graph.steps:
             made = _results(step, found) if device != "meta" else _sized(step, found)
             found |= {ref: tensor for ref, tensor in made.items() if ref not in found}
     return found
+
+
+_blank = lru_cache(SIZES)(torch.empty)
 
 
 def _sized(step: Step, known: Mapping[Ref, Tensor]) -> Mapping[Ref, Tensor]:
@@ -182,7 +186,8 @@ def _sized(step: Step, known: Mapping[Ref, Tensor]) -> Mapping[Ref, Tensor]:
         if len(_SIZES) >= SIZES:
             _SIZES.clear()
         try:
-            _SIZES[asked] = _results(step, known)
+            with torch.device("meta"):
+                _SIZES[asked] = _results(step, known)
         except (NoProgram, NotImplementedError) as refusal:
             _SIZES[asked] = refusal
     found = _SIZES[asked]
