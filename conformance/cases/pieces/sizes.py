@@ -12,22 +12,17 @@ from npu_assay.conformance.cases.make import Call, Prefix, bare, sizes_of
 from npu_assay.conformance.cases.permitted import Shape, deepest, inner_ranks, of_rank, sizes_of_rank
 from npu_assay.conformance.cases.pieces.spelling import opened
 from npu_assay.conformance.cases.pieces.subject import Subject
-from npu_assay.conformance.programs.graph import Ref
 
 
 def static_sizes(u: Call, prefix: Prefix = bare) -> list[CaseDraft]:
-    """Sizes are known, where no argument says them again, and at least 1: an empty tensor is never delegated."""
+    """Sizes are at least 1: an empty tensor is never delegated."""
     x = u.x
     lead = x.shape[0]
     values = tuple(v if v.constant or v.shape[0] != lead else replace(v, shape=(0, *v.shape[1:])) for v in u.values)
     known = limit("static_shape", "known_sizes", u, prefix)
     if u.op == "aten.upsample_nearest2d.vec":  # torch cannot tell the shape of an empty one (see coverage)
         return [known]
-    none = outside("static_shape", "no_elements", replace(u, values=values), prefix)
-    alike = all(v.constant or v.shape == x.shape for v in u.values)
-    if not alike or not all(isinstance(argument, Ref) for argument in u.args) or u.kwargs:
-        return [known, none]
-    return [known, none, outside("static_shape", _axes((0,)), opened(u, (0,)), prefix)]
+    return [known, outside("static_shape", "no_elements", replace(u, values=values), prefix)]
 
 
 def rank_limit(
