@@ -1,8 +1,8 @@
 """A file's model with one thing in it changed, for every thing in it: what a device must refuse, or run as it says.
 
 Nobody chooses the changes: every number goes up, down, to the other sign and far away, every name becomes each other
-one of its kind, every list loses its last item, has it twice and has the next number behind it, every array has another
-type, size and first number, alone and with the shape that a record gives it.
+one of its kind, every list loses its last item, or all but its first, has its last twice and has the next number behind
+it, every array has another type, size and first number, alone and with the shape that a record gives it.
 """
 
 from __future__ import annotations
@@ -63,6 +63,8 @@ def _of_record(value: Any, names: Names) -> Iterator[Change]:
 def _of_items(items: tuple[Any, ...], field: str, names: Names) -> Iterator[Change]:
     if items:
         yield " without its last", items[:-1]
+        if len(items) > 2:
+            yield " with its first alone", items[:1]
         yield " with its last twice", (*items, items[-1])
         if isinstance(items[-1], int):
             yield " with the next one behind it", (*items, items[-1] + 1)

@@ -93,7 +93,7 @@ PROGRAMS: dict[str, Operation | Damaged] = {
     "zero point of the bias": replace(ADDMM, more=(ADDMM.more[0], constant("b", (5,), bias(0.03125 * 2.0**-8, 1)))),
     "type of the bias": replace(ADDMM, more=(ADDMM.more[0], constant("b", (5,), Quant(0.03125 * 2.0**-8)))),
     "bias": replace(ADDMM, more=(ADDMM.more[0], activation("b", (5,), Q))),
-    "size of the bias": replace(ADDMM, more=(ADDMM.more[0], constant("b", (1,), bias(0.03125 * 2.0**-8)))),
+    "shape of the bias": replace(ADDMM, more=(ADDMM.more[0], constant("b", (1,), bias(0.03125 * 2.0**-8)))),
     "alpha of addmm": replace(ADDMM, kwargs=(("alpha", 2),)),
     "beta": replace(ADDMM, kwargs=(("beta", 0.5),)),
     "groups of a transposed convolution": convolution(
@@ -175,7 +175,7 @@ SAYS = {
     "zero point of the bias": "zero point of the bias: found (1,), expected 0",
     "type of the bias": "type of the bias: found int8, expected int32",
     "bias": "bias: found b_codes, computed at run time, expected a constant",
-    "size of the bias": "size of the bias: found 1, expected 5",
+    "shape of the bias": "shape of the bias: found (1,), expected (5,)",
     "alpha of addmm": "alpha: found 2, expected 1",
     "beta": "beta: found 0.5, expected 1",
     "groups of a transposed convolution": "groups: found 2, expected 1",

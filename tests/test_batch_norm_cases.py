@@ -69,6 +69,17 @@ def test_a_fold_with_another_consumer_is_seen(monkeypatch: pytest.MonkeyPatch) -
     assert failing() <= NAMED
 
 
+def test_a_shift_that_is_lost_without_a_bias_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most modules before a norm have no bias, as the norm has one."""
+
+    def lost(ctx: Context, norm: fx.Node, product: fx.Node) -> tuple[Tensor, Tensor]:
+        weight, shift = normalisation.folded(ctx, norm, product)
+        return weight, shift if operand(product, 2) is not None else torch.zeros_like(shift)
+
+    monkeypatch.setattr(products, "folded", lost)
+    assert failing() == {"batch_norm_and_relu_after"}
+
+
 def test_norms_differ_where_there_are_two() -> None:
     """Else one in the place of the other would not show."""
     for case in contexts():

@@ -208,6 +208,21 @@ def test_an_auxiliary_with_other_users_stays() -> None:
     assert found[found.index("convolution") + 1] == "relu"
 
 
+@pytest.mark.parametrize("auxiliary", ["aten.relu.default", "aten.clone.default"])
+@pytest.mark.parametrize(
+    "other", [(0.06, *RELU_PARAMS[1:]), (0.03, -127, *RELU_PARAMS[2:]), (0.03, -128, -127, *RELU_PARAMS[3:])]
+)
+def test_two_quantize_nodes_that_differ_stay(auxiliary: str, other: tuple[object, ...]) -> None:
+    """In any of their parameters: what stands before both cannot have those of both."""
+
+    def write(b: Builder) -> list[fx.Node]:
+        made = b.call(auxiliary, b.conv(b.input(1, 3, 8, 8), b.weight(5, 3, 3, 3), q=None))
+        return [b.quantised(made, RELU_PARAMS), b.quantised(made, other)]
+
+    found = operators(transform_program(written(write), PASSES))
+    assert found[found.index("convolution") + 1] == auxiliary.split(".")[1]
+
+
 def test_parameters_by_name_or_per_channel_stay_where_they_are() -> None:
     """An operator in front takes over those of one scale that stand by position alone."""
     b = Builder()

@@ -209,6 +209,7 @@ def test_depthwise_taps_run_down_the_columns() -> None:
     image[0, :, :, 0] = torch.tensor([[1.0, -(2.0**24)], [2.0**24, 0.0]])
     assert reals.conv2d(weights, None, groups=2)(image)[0, 0, 0, 0].item() == 0.0
     assert reals.conv2d(weights[:1].expand(1, 2, 2, 2), None)(image)[0, 0, 0, 0].item() == 1.0
+    assert reals.conv2d(weights[:1], None)(image[..., :1])[0, 0, 0, 0].item() == 1.0  # one channel is no group
     image[0, :, :, 0] = torch.tensor([[1.0, 2.0**24], [-(2.0**24), 0.0]])
     assert reals.conv2d(weights, None, groups=2)(image)[0, 0, 0, 0].item() == 1.0
 

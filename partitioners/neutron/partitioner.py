@@ -16,7 +16,6 @@ from npu_assay.partitioners.exir.arguments import require_list, require_operator
 from npu_assay.partitioners.exir.backend import CompileSpec, Rejection
 from npu_assay.partitioners.exir.backend.partitioner import DELEGATION_TAG, DelegationSpec, Partitioner, PartitionResult
 from npu_assay.partitioners.exir.constants import constant_values, tag_constant_data
-from npu_assay.partitioners.exir.nodes import operand
 from npu_assay.partitioners.exir.ops import GETITEM, target_name
 from npu_assay.partitioners.exir.qdq import is_compute
 from npu_assay.partitioners.exir.rules import rejection
@@ -234,7 +233,7 @@ def _ordered_rejections(judged: _Judged, tagged: frozenset[fx.Node]) -> list[Rej
         if node in tagged or not is_compute(node):
             continue
         judged_as = judged.nodes.decisive(node)
-        decisive = _follows(judged_as, judged.context)
+        decisive = _follows(judged_as)
         named = decisive is judged_as and judged.nodes.images.get(node) is judged_as
         for reason in judged.reasons[decisive]:
             text = reason.found if named else f"{decisive.name}: {reason.found}"
@@ -242,14 +241,9 @@ def _ordered_rejections(judged: _Judged, tagged: frozenset[fx.Node]) -> list[Rej
     return found
 
 
-def _follows(node: fx.Node, context: Context) -> fx.Node:
+def _follows(node: fx.Node) -> fx.Node:
     """The operator whose verdict decides on `node`: a selected result's producer, a weight's consumer, or itself."""
-    source = operand(node)
-    if (
-        target_name(node.target) == GETITEM
-        and source is not None
-        and target_name(source.target) in RULES_OF[context.release]
-    ):
-        return source
+    if target_name(node.target) == GETITEM:
+        return node.all_input_nodes[0]
     user = next(iter(node.users), node)
     return user if through_permute(user, node) is not node else node

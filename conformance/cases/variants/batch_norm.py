@@ -27,20 +27,18 @@ VARIANCES = (0.5, 2.25, 1.0, 4.0, 0.25, 1.75, 3.0, 0.75)
 
 def batch_norms(drafts: Sequence[CaseDraft]) -> Iterator[CaseDraft]:
     """Batch norms after a row's plain product, and after those of its products that have groups."""
-    plain = next((draft.graph for draft in drafts if _is_plain(draft)), None)
+    accepted = [draft for draft in drafts if (draft.constraint, draft.side) == (OPERATOR, "accept")]
+    plain = next((draft.graph for draft in accepted if draft.variant == "baseline"), None)
     if plain is None or len(plain.steps) != 1 or channels(plain) is None:
         return
     yield placed("batch_norm_after", normalised(plain))
-    yield placed("batch_norm_and_relu_after", normalised(plain, RELU))
+    unbiased = next((draft.graph for draft in accepted if draft.variant == "no_bias"), plain)
+    yield placed("batch_norm_and_relu_after", normalised(unbiased, RELU))  # as most modules are: the norm has a bias
     yield placed("batch_norm_is_the_second_consumer", second_consumer(plain))
     yield placed("two_batch_norms_after", twice_normalised(plain))
     yield placed("used_twice_with_a_batch_norm_each", used_twice(plain))
     for name, graph in grouped(drafts).items():
         yield placed(f"batch_norm_after_{name}", normalised(graph))
-
-
-def _is_plain(draft: CaseDraft) -> bool:
-    return (draft.constraint, draft.side, draft.variant) == (OPERATOR, "accept", "baseline")
 
 
 def channels(graph: Graph) -> int | None:

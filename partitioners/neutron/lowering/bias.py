@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from torch import fx
 
@@ -30,7 +28,8 @@ def bias_tensor(
     bias = ctx.constant(argument, node, "bias")
     assert bias.data is not None
     require(bias.data.dtype == np.int32, node, "type of the bias", bias.data.dtype, "int32")
-    require(bias.data.size == channels, node, "size of the bias", bias.data.size, channels)
+    row = (channels,)
+    require(bias.data.shape[-1:] == (bias.data.size,) == row, node, "shape of the bias", bias.data.shape, row)
     _require_scales(node, bias, scales)
     return ctx.model.constant(bias.name, bias.data.reshape(channels), quantisation)
 
@@ -38,12 +37,5 @@ def bias_tensor(
 def _require_scales(node: fx.Node, bias: Value, scales: tuple[float, ...]) -> None:
     """One scale stands for as many as the other side has."""
     found = bias.quantisation.scales
-    count = max(len(found), len(scales))
-    pairs = zip(_repeated(found, count), _repeated(scales, count), strict=False)
-    fits = {len(found), len(scales)} <= {1, count} and all(math.isclose(a, b, rel_tol=TOLERANCE) for a, b in pairs)
-    require(fits, node, "scale of the bias", found, scales)
+    require(np.allclose(found, scales, TOLERANCE, 0), node, "scale of the bias", found, scales)
     require(not any(bias.quantisation.zero_points), node, "zero point of the bias", bias.quantisation.zero_points, 0)
-
-
-def _repeated(scales: tuple[float, ...], count: int) -> tuple[float, ...]:
-    return scales * count if len(scales) == 1 else scales

@@ -32,9 +32,7 @@ def groups(node: fx.Node, context: Context) -> str | None:
     """groups must be 1 or, with as many outputs as inputs, the channel count"""
     count = int(argument(node, 8, "groups"))
     inputs, outputs = shape(operand(node)), shape(node)
-    if count == 1 or _is_transposed(node) or len(inputs) < 2 or len(outputs) < 2:
-        return None
-    if count == inputs[1] == outputs[1]:
+    if count == 1 or _is_transposed(node) or count == inputs[1] == outputs[1]:
         return None
     return f"{count} groups, {inputs[1]} input and {outputs[1]} output channels"
 

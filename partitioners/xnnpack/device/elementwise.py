@@ -101,7 +101,8 @@ def without_subnormals(node: XNode) -> bool:
 
 def clamp(site: Site) -> Step:
     """Clamp, which is relu and hardtanh too; on codes the output may have its own quantization."""
-    low, high = site.limits() or (-math.inf, math.inf)
+    assert site.node.limits is not None
+    low, high = site.node.limits
     if site.on_codes:
         return Step(static.clamp(low, high, site.affine(site.x), site.affine(site.y)))
     return Step(lambda x: flushed(x).clamp(low, high))

@@ -47,18 +47,8 @@ class Context(Values[Value]):
         return found
 
     def constant(self, node: object) -> torch.Tensor | None:
-        """The data of a constant, or of a conversion between numbers and codes of one; None for other nodes."""
-        if not isinstance(node, fx.Node):
-            return None
-        if node.name in self._constants:
-            return self._constants[node.name]
-        if node.op != "call_function" or target_name(node.target) not in (QUANTIZE_PER_TENSOR, DEQUANTIZE_PER_TENSOR):
-            return None
-        data = self.constant(node.args[0])
-        if data is None:
-            return None
-        converted: torch.Tensor = node.target(data, *node.args[1:], **node.kwargs)  # type: ignore[operator]  # a function
-        return converted
+        """The data of a constant; None for other nodes."""
+        return self._constants.get(node.name) if isinstance(node, fx.Node) else None
 
     def _dequantised(self, node: fx.Node) -> Value:
         """Numbers that a Convert makes of codes, in the codes' own layout."""
