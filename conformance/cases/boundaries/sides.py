@@ -13,7 +13,7 @@ from typing import Any
 from npu_assay.conformance.cases.boundaries.arguments import spelled
 from npu_assay.conformance.cases.boundaries.pairs import FAR, STARTS, Pair, Pairs, asked_of
 from npu_assay.conformance.cases.boundaries.search import HELPERS, Look, seen
-from npu_assay.conformance.predicates.evaluation import atom_truth, distance, feature_value, members, side, truth, value
+from npu_assay.conformance.predicates.evaluation import atom_truth, distance, feature_value, members, side, truth
 from npu_assay.conformance.predicates.grammar import QUANTIFIERS, Atom
 
 FEW, MORE = 1, 3  # wrong programs beside the nearest: any, and with sizes that are powers of two
@@ -220,16 +220,18 @@ class Sides(Pairs):
         """
         moving, other = self._numbers(atom, pair.good), pair.bad if end.right else pair.good
         pairs = [*itertools.combinations(moving, 2)]
-        for base, knobs in ((base, knobs) for base in self._with_room(moving) for knobs in pairs):
-            start = self._all_at(1, base, [n for n in moving if n not in knobs])
+        plain = next(each for each in (*self._bases, end) if self._left(atom, each) is not None)
+        for base, knobs in ((base, knobs) for base in self._with_room(plain, moving) for knobs in pairs):
+            least = self._all_at(1, base, [n for n in moving if n not in knobs])
+            start = base if self._left(atom, least) is None else least  # a rank of 1 leaves no product
             for places in self._factors(atom, knobs, start, end):
                 look = self.search.with_turns({**dict(start.turns), **dict(zip(knobs, places, strict=True))})
                 if look is not None and look.right == end.right and self._differ(atom, look, other):
                     yield look
 
-    def _with_room(self, moving: Collection[int]) -> Iterator[Look]:
-        """The plain program, and those with one or two sizes larger that are of an input alone."""
-        base, knobs = self._bases[0], self.search.knobs
+    def _with_room(self, base: Look, moving: Collection[int]) -> Iterator[Look]:
+        """The program, and those with one or two sizes larger that are of an input alone."""
+        knobs = self.search.knobs
         free = [n for n, knob in enumerate(knobs) if self.search.of_input(base, knob) and n not in moving]
         groups = [*itertools.combinations(free, 1), *itertools.combinations(free, 2)]
         larger = (self._all_at(size, base, group) for group in groups for size in ROOM)
@@ -265,12 +267,13 @@ class Sides(Pairs):
                     yield from () if pair is None else (pair.good, pair.bad)
 
     def _left(self, atom: Atom, look: Look) -> Any:
+        """What the atom compares with its limit; None where that is undefined."""
         assert isinstance(atom.tree, ast.Compare)
-        return value(atom.tree.left, self.limit.find(look.application))
+        return feature_value(ast.unparse(atom.tree.left), self.limit.find(look.application))
 
     def _limit(self, atom: Atom, look: Look) -> Any:
         assert isinstance(atom.tree, ast.Compare)
-        return value(atom.tree.comparators[0], self.limit.find(look.application))
+        return feature_value(ast.unparse(atom.tree.comparators[0]), self.limit.find(look.application))
 
     def _all_at(self, place: int, look: Look, numbers: Sequence[int]) -> Look:
         """The program with these knobs at one place, as far as every limit holds then."""
