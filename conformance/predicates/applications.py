@@ -186,7 +186,7 @@ def _sized(step: Step, known: Mapping[Ref, Tensor]) -> Mapping[Ref, Tensor]:
         if len(_SIZES) >= SIZES:
             _SIZES.clear()
         try:
-            with torch.device("meta"):
+            with torch.device("meta"):  # for what makes a tensor of numbers alone
                 _SIZES[asked] = _results(step, known)
         except (NoProgram, NotImplementedError) as refusal:
             _SIZES[asked] = refusal

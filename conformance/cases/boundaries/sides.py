@@ -201,13 +201,13 @@ class Sides(Pairs):
         Sizes that are one leave the whole limit to the knob that is turned.
         """
         for start in (pair.good, pair.bad):
-            best, least = start, self._distance(atom, start)
+            best, least, nearest = start, self._distance(atom, start), self._nearest(atom, start)
             near = itertools.chain(self._multiplied(atom, pair, start), self._others_at_one(atom, pair.good))
-            for look in near if least > self._nearest(atom, start) else ():
+            for look in near if least > nearest else ():
                 far = self._distance(atom, look)
                 if look.right == start.right and far < least:
                     best, least = look, far
-                if least <= self._nearest(atom, start):
+                if least <= nearest:
                     break
             if best is not start:
                 yield best
@@ -220,10 +220,10 @@ class Sides(Pairs):
         """
         moving, other = self._numbers(atom, pair.good), pair.bad if end.right else pair.good
         pairs = [*itertools.combinations(moving, 2)]
-        plain = next(each for each in (*self._bases, end) if self._left(atom, each) is not None)
+        plain = next(each for each in (*self._bases, end) if self._compared(atom, each)[0] is not None)
         for base, knobs in ((base, knobs) for base in self._with_room(plain, moving) for knobs in pairs):
             least = self._all_at(1, base, [n for n in moving if n not in knobs])
-            start = base if self._left(atom, least) is None else least  # a rank of 1 leaves no product
+            start = base if self._compared(atom, least)[0] is None else least  # a rank of 1 leaves no product
             for places in self._factors(atom, knobs, start, end):
                 look = self.search.with_turns({**dict(start.turns), **dict(zip(knobs, places, strict=True))})
                 if look is not None and look.right == end.right and self._differ(atom, look, other):
@@ -242,11 +242,11 @@ class Sides(Pairs):
 
         After any numbers come multiples of where the knobs stand, as other limits may ask for those.
         """
-        numbers: list[Any] = [self._limit(atom, end), self._left(atom, end), self._left(atom, start)]
+        numbers: list[Any] = [*self._compared(atom, end), self._compared(atom, start)[0]]
         numbers += [self.search.at(start, number) for number in knobs]
         if not all(type(number) is int and number > 0 for number in numbers):
             return
-        limit, far, now, a, b = numbers
+        far, limit, now, a, b = numbers
         sign = 1 if far > limit else -1
         for unit, (one, two) in {now // (a * b): (1, 1), now: (a, b)}.items() if not now % (a * b) else ():
             first = -(-(sign * limit + self._nearest(atom, end)) // unit)  # in units, upwards where the sign is turned
@@ -266,14 +266,12 @@ class Sides(Pairs):
                     pair = None if look is None else self._flip_along(atom, main, look)
                     yield from () if pair is None else (pair.good, pair.bad)
 
-    def _left(self, atom: Atom, look: Look) -> Any:
-        """What the atom compares with its limit; None where that is undefined."""
+    def _compared(self, atom: Atom, look: Look) -> tuple[Any, Any]:
+        """What the atom compares, and its limit; None where one is undefined."""
         assert isinstance(atom.tree, ast.Compare)
-        return feature_value(ast.unparse(atom.tree.left), self.limit.find(look.application))
-
-    def _limit(self, atom: Atom, look: Look) -> Any:
-        assert isinstance(atom.tree, ast.Compare)
-        return feature_value(ast.unparse(atom.tree.comparators[0]), self.limit.find(look.application))
+        find = self.limit.find(look.application)
+        left, right = (feature_value(ast.unparse(each), find) for each in (atom.tree.left, *atom.tree.comparators))
+        return left, right
 
     def _all_at(self, place: int, look: Look, numbers: Sequence[int]) -> Look:
         """The program with these knobs at one place, as far as every limit holds then."""
