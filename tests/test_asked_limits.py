@@ -311,7 +311,7 @@ def test_a_limit_on_bytes_is_not_looked_for_at_a_dtype_of_1(tmp_path: Path) -> N
     """It was a KeyError: dtypes move bytes as sizes do, and every size was set to 1."""
     found = generated("minimum.default", "x.bytes + y.bytes + out.bytes <= 1000", tmp_path, "int16")
     refused = [case.graph for case in found if case.reason == "asked"]
-    assert {value(graph, "x").shape for graph in refused} >= {(4, 3, 4, 5), (250, 1, 1, 1)}
+    assert {value(graph, "x").shape for graph in refused} >= {(167, 1, 1, 1)}
 
 
 @pytest.mark.parametrize(
