@@ -14,7 +14,14 @@ from crosscheck.executorch.agreement import Difference, all_of, named
 from ethosu_graphs import U55, U85, WIDE, Builder
 from torch import fx
 
-from npu_assay.partitioners.ethosu.support.common import CONVERT, along_dims, matrix_of_weights, no_truths
+from npu_assay.partitioners.ethosu.support.common import (
+    CONVERT,
+    along_dims,
+    dtype_of,
+    is_integer,
+    matrix_of_weights,
+    no_truths,
+)
 from npu_assay.partitioners.ethosu.support.elementwise import signed_operands
 from npu_assay.partitioners.ethosu.support.rule import Rule
 from npu_assay.partitioners.ethosu.support.rules import RULES
@@ -95,6 +102,12 @@ def flat(node: fx.Node) -> bool:
     return wide(shape(operand(node, 1))[4:], 1) or wide(strides[2:], 1)
 
 
+def on_integers(node: fx.Node) -> bool:
+    """The first operand holds no real numbers."""
+    first = operand(node)
+    return first is not None and is_integer(dtype_of(first))
+
+
 EXAMPLES: dict[str, tuple[str, Write]] = {
     "uint8 at the input": (U85, lambda b: b.op(ABS, b.input(1, 4, q=(0.05, 128, 0, 255, torch.uint8)))),
     "a slice of nothing": (U85, lambda b: b.op("aten.slice_copy.Tensor", b.input(1, 4), 1, 2, 2)),
@@ -102,6 +115,7 @@ EXAMPLES: dict[str, tuple[str, Write]] = {
     "the sum of a scalar": (U55, lambda b: b.op("aten.sum.dim_IntList", b.input(), [0])),
     "the largest truth": (U85, lambda b: b.call("aten.amax.default", b.integers(2, 3, dtype=torch.bool), [1])),
     "a list of weights": (U85, lambda b: b.op("aten.linear.default", b.input(3), b.input(3))),
+    "a product of integers": (U85, lambda b: b.call("aten.mm.default", b.integers(2, 3), b.integers(3, 4))),
     "the largest of int32": (
         U85,
         lambda b: b.item(b.call("aten.max_pool2d_with_indices.default", b.integers(1, 2, 4, 4), [2, 2]), 0),
@@ -222,6 +236,12 @@ LISTED: tuple[Difference, ...] = (
     ),
     Difference("no_bool", "REDUCE_MAX and REDUCE_MIN take no booleans.", "the largest truth", having(no_truths)),
     Difference("spatial_rank", "A list of weights is no matrix.", "a list of weights", having(matrix_of_weights)),
+    Difference(
+        "quantized_inputs",
+        "Products and average pools of integers without a scale: 1.5.1 takes them, and the kernels need one.",
+        "a product of integers",
+        on_integers,
+    ),
     Difference("mixed_dtype", "An operator computes on int8 or on int16, and gives the same.", "int8 added to int16"),
     Difference(
         "quantized_outputs",

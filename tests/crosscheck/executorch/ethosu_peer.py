@@ -221,15 +221,14 @@ def compare(program: ExportedProgram, target: str, listed: tuple[Difference, ...
     for node in program.graph.nodes:
         about = {found.name for found in listed if found.holds(node)}
         codes = ours.codes.get(node.name, frozenset()) - LATER
-        if any(source.name in only_theirs for source in node.all_input_nodes):
-            about |= IMPLIED
+        implied = IMPLIED if any(source.name in only_theirs for source in node.all_input_nodes) else frozenset()
         if node.name in theirs.failed:
             failures = {one for one in about if one.startswith(FAILS)}
             only_ours |= {node.name} if failures else set()
             shown |= failures
-        elif node.name in theirs.supported - ours.supported and codes <= about:
+        elif node.name in theirs.supported - ours.supported and codes <= about | implied:
             only_theirs.add(node.name)
-            shown |= codes - IMPLIED
+            shown |= codes - implied
         elif node.name in ours.supported - theirs.supported:
             accepted = {one for one in about if one.startswith(ACCEPTS)}
             only_ours |= {node.name} if accepted else set()
