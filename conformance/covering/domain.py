@@ -292,7 +292,7 @@ def _is_case(look: Look) -> bool:
         if not asked:
             return True
         found = golden(graph).walk(None, delegated=False)
-    except (EdgeError, GoldenError, RuntimeError, ValueError):  # what a program cannot be written for
+    except (EdgeError, GoldenError, RuntimeError, TypeError, ValueError):  # what a program cannot be written for
         return False
     return all(map(_has_numbers, found.bounded, found.codes, found.quants))
 

@@ -244,7 +244,7 @@ class DivideToMultiply(ConstantPass):
     def __call__(self, module: fx.GraphModule, constants: Mapping[str, torch.Tensor]) -> None:
         """Rewrite the divisions of the module."""
         context = Context(module.graph, OPERATORS, constants, self.macs)
-        for node in calls(module.graph, ("aten.div.Tensor",)):
+        for node in filter(has_static_shape, calls(module.graph, ("aten.div.Tensor",))):
             divisor = divisor_values(node, context)
             if divisor is not None and all(one(node, context) is None for one in DIVISION_RULES):
                 old = operand(node, 1)
