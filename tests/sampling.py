@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 CASES = 250
-SHARE = 4
+SHARE = 6
 MARKS = (
     "sampled(n): a sample of the tests runs this one for n of its parameters, drawn by the run's seed",
     f"long: a sample of the tests runs one in {SHARE} of these, drawn by the run's seed",
