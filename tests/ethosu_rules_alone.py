@@ -70,14 +70,19 @@ def _wide(b: Builder, *sizes: int) -> fx.Node:
     return b.call(DEQUANTIZE_PER_TENSOR, codes, 1.0, *WIDE[1:])
 
 
+def _forms() -> Iterator[Callable[[Builder], tuple[Any, ...]]]:
+    """Every form of arguments with operands of every kind."""
+    for one, kind in product(ONE, KINDS.values()):
+        yield lambda b, one=one, kind=kind: one(kind(b))  # type: ignore[misc]  # each with its own
+    for two, first, second in product(TWO, KINDS.values(), KINDS.values()):
+        yield lambda b, two=two, first=first, second=second: two(first(b), second(b))  # type: ignore[misc]
+
+
 def programs(operator: str) -> Iterator[ExportedProgram]:
     """The operator with every form of arguments that torch takes, of every two kinds, and real numbers of a type."""
-    forms = [(lambda b, form=form, kind=kind: form(KINDS[kind](b))) for form, kind in product(ONE, KINDS)]
-    for form, first, second in product(TWO, KINDS, KINDS):
-        forms.append(lambda b, form=form, first=first, second=second: form(KINDS[first](b), KINDS[second](b)))
     schema = edge_op(operator).schema
     taken = {argument.name for argument in schema.arguments} if schema is not None else set()
-    for form, options in product(forms, [each for each in OPTIONS if taken >= each.keys()]):
+    for form, options in product(_forms(), [each for each in OPTIONS if taken >= each.keys()]):
         builder = Builder()
         try:
             made = builder.call(operator, *form(builder), **options)
