@@ -15,7 +15,7 @@ from npu_assay.partitioners.ethosu.compile_spec import EthosUCompileSpec
 from npu_assay.partitioners.ethosu.partitioner import EthosUPartitioner
 from npu_assay.partitioners.ethosu.support.common import MARK, is_qdq
 from npu_assay.partitioners.exir.backend.partitioner import DELEGATION_TAG
-from npu_assay.partitioners.exir.ops import target_name
+from npu_assay.partitioners.exir.ops import edge_op, target_name
 from npu_assay.partitioners.exir.values import fill_values
 
 U55, U85 = "ethos-u55-128", "ethos-u85-256"
@@ -88,3 +88,15 @@ def judge(write: Callable[[Builder], fx.Node | Sequence[fx.Node]], target: str =
 def operators(program: ExportedProgram) -> list[str]:
     """The operators that compute something."""
     return [target_name(n.target) for n in program.graph.nodes if n.op == "call_function" and not is_qdq(n)]
+
+
+def is_written_so(node: fx.Node) -> bool:
+    """Whether edge programs have such arguments: constants instead of numbers, and lists of tensors."""
+    schema = edge_op(target_name(node.target)).schema
+    assert schema is not None
+    pairs = ((str(argument.type), given) for argument, given in zip(schema.arguments, node.args, strict=False))
+    return all(isinstance(given, fx.Node) if kind == "Tensor" else _is_no_tensor(kind, given) for kind, given in pairs)
+
+
+def _is_no_tensor(kind: str, given: object) -> bool:
+    return "Tensor" not in kind or not isinstance(given, fx.Node)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from ethosu_graphs import U85, Builder, judge
+from ethosu_graphs import U55, U85, Builder, judge
 from neutron_graphs import Builder as PlainBuilder
 from torch import fx
 
@@ -16,7 +16,7 @@ from npu_assay.partitioners.ethosu.lowering.model import ModelBuilder
 from npu_assay.partitioners.ethosu.lowering.values import Value, mapped
 from npu_assay.partitioners.ethosu.support.movement import _fits
 from npu_assay.partitioners.ethosu.support.resizing import Axis, _axis
-from npu_assay.partitioners.exir.ops import DEQUANTIZE_PER_TENSOR, QUANTIZE_PER_TENSOR
+from npu_assay.partitioners.exir.ops import DEQUANTIZE_PER_CHANNEL, DEQUANTIZE_PER_TENSOR, QUANTIZE_PER_TENSOR
 
 CONVOLUTION = "aten.convolution.default"
 
@@ -121,3 +121,18 @@ def test_rows_are_gathered_of_each_batch_whole(sizes: tuple[int, ...], indices: 
     gather = "aten.gather.default"
     verdict = judge(lambda b: b.call(gather, b.input(*sizes), 1, b.integers(*indices)), U85)
     assert ("index_shape" not in verdict.of(gather)) is fits
+
+
+@pytest.mark.parametrize("target", [U55, U85])
+@pytest.mark.parametrize("computed", range(3), ids=["codes", "scales", "zero points"])
+def test_weights_with_a_scale_per_channel_are_constants_whole(computed: int, target: str) -> None:
+    """Codes, scales and zero points alike: the compiler knows no weights that are told at run time."""
+
+    def write(b: Builder) -> fx.Node:
+        data = [torch.ones(3, 4, dtype=torch.int8), torch.ones(3), torch.zeros(3, dtype=torch.int32)]
+        given = [b.raw_constant(each) for each in data]
+        given[computed] = b.integers(*data[computed].shape, dtype=data[computed].dtype)
+        weight = b.call(DEQUANTIZE_PER_CHANNEL, *given, 0, -127, 127, torch.int8)
+        return b.op("aten.linear.default", b.input(2, 4), weight)
+
+    assert "per_tensor" in judge(write, target).of("aten.linear.default")

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from itertools import product
 from typing import Any
 
 import pytest
 import torch
-from ethosu_graphs import U55, U85, Builder, partitioned
+from ethosu_graphs import U55, U85, Builder, is_written_so, partitioned
 from torch import fx
 
 from npu_assay.partitioners.ethosu.compile_spec import EthosUCompileSpec
 from npu_assay.partitioners.ethosu.operators import OPERATORS
 from npu_assay.partitioners.ethosu.partitioner import EthosUPartitioner
 from npu_assay.partitioners.exir import to_backend
-from npu_assay.partitioners.exir.ops import edge_op
 
 IMAGE = (1, 4, 6, 6)
+COPY = "dim_order_ops._to_dim_order_copy.default"
 Given = Callable[..., fx.Node]
 FORMS: dict[str, Callable[[Given], tuple[Any, ...]]] = {
     "one": lambda x: (x(*IMAGE),),
@@ -41,11 +43,6 @@ TYPED = ("aten.sum.dim_IntList", "aten.cumsum.default", "aten.mean.dim")
 """Their result is of 64 bits unless a type is given."""
 
 
-def fits(kind: str, given: object) -> bool:
-    """Whether edge programs have such an argument: constants instead of numbers, and lists of tensors."""
-    return isinstance(given, fx.Node) if kind == "Tensor" else "Tensor" not in kind or not isinstance(given, fx.Node)
-
-
 def programs(dtype: torch.dtype) -> list[tuple[str, Builder, fx.Node]]:
     """Every operator with every form of arguments that torch takes."""
     found = []
@@ -57,10 +54,7 @@ def programs(dtype: torch.dtype) -> list[tuple[str, Builder, fx.Node]]:
                 made = builder.call(name, *arguments, **({"dtype": torch.int32} if name in TYPED else {}))
             except (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError):
                 continue  # torch has no such application
-            schema = edge_op(name).schema
-            assert schema is not None
-            pairs = zip(schema.arguments, made.args, strict=False)
-            if all(fits(str(argument.type), given) for argument, given in pairs):
+            if is_written_so(made):
                 found.append((name, builder, made))
     return found
 
@@ -78,3 +72,37 @@ def test_what_is_delegated_compiles(dtype: torch.dtype, target: str) -> None:
             delegated.add(name)
     assert {"aten.add.Tensor", "aten.cat.default", "aten.neg.default"} <= delegated
     assert delegated.isdisjoint({"aten.mm.default", "aten.convolution.default", "aten.avg_pool2d.default"})
+
+
+def of_64_bits() -> list[tuple[str, Builder, fx.Node]]:
+    """Every operator that makes 64 bits of integers of 32, or of constants of 64."""
+    found = []
+    for name, form in product([each for each in OPERATORS if each.startswith("aten.")], FORMS.values()):
+        for kind in ("integers", "constants"):
+            b = Builder()
+            given = {"integers": b.integers, "constants": partial(_zeros, b)}[kind]
+            try:
+                made = b.call(name, *form(given))
+            except (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError):
+                continue  # torch has no such application
+            if getattr(made.meta["val"], "dtype", None) == torch.int64 and is_written_so(made):
+                found.append((name, b, made))
+    return found
+
+
+def _zeros(b: Builder, *sizes: int) -> fx.Node:
+    return b.raw_constant(torch.zeros(sizes, dtype=torch.int64))
+
+
+def test_64_bits_stay_64_bits_though_everybody_takes_32() -> None:
+    """But for indices of largest numbers; a reason names the operator itself."""
+    asked = set()
+    for name, builder, made in of_64_bits():
+        verdict = partitioned(
+            builder.program(builder.call(COPY, made, dtype=torch.int32)), EthosUPartitioner(EthosUCompileSpec(U85))
+        )
+        own = [each.found for each in verdict.partitioner.rejections if each.node == made.name]
+        if OPERATORS[name].rules is not None and name != "aten.argmax.default":
+            assert f"{made.name} is int64" in own, name
+            asked.add(name)
+    assert {"aten.cat.default", "aten.sum.dim_IntList", "aten.add.Tensor"} <= asked

@@ -33,21 +33,23 @@ def _run(program: Program) -> list[torch.Tensor]:
 
 
 def _conv(
-    x: np.ndarray[Any, Any], weights: np.ndarray[Any, Any], bias: int, computed: Sequence[str] = ()
+    x: np.ndarray[Any, Any], weights: np.ndarray[Any, Any], bias: int, computed: Sequence[str] = (), wide: bool = False
 ) -> tuple[Building, str]:
-    """A 1x1 convolution of one pixel, and the name of its accumulators."""
-    b = Building()
-    image = b.input(x.reshape(1, 1, 1, -1), "INT8")
+    """A 1x1 convolution of one pixel, and the name of its accumulators. wide: codes of 16 bits."""
+    b, (codes, sums) = Building(), ("INT16", "INT48") if wide else ("INT8", "INT32")
+    image = b.input(x.reshape(1, 1, 1, -1), codes)
     w = (b.input if "weights" in computed else b.constant)(weights.reshape(-1, 1, 1, x.size), "INT8")
-    added = (b.input if "bias" in computed else b.constant)(np.array([bias]), "INT32")
-    zero = b.constant([0], "INT8")
-    acc = b.apply("CONV2D", image, w, added, zero, zero, pad=(0, 0, 0, 0), acc_type="INT32", **WINDOW)
+    added = (b.input if "bias" in computed else b.constant)(np.array([bias]), sums)
+    zeros = (b.constant([0], codes), b.constant([0], "INT8"))
+    acc = b.apply("CONV2D", image, w, added, *zeros, pad=(0, 0, 0, 0), acc_type=sums, **WINDOW)
     return b, acc
 
 
-def _rescaled(b: Building, acc: str, multiplier: int = 1 << 30, shift: int = 31) -> str:
-    constants = [([multiplier], "INT32"), ([shift], "INT8"), ([0], "INT32"), ([3], "INT8")]
-    return b.apply("RESCALE", acc, *(b.constant(v, t) for v, t in constants), target="INT8", **RESCALE)
+def _rescaled(b: Building, acc: str, wide: bool = False) -> str:
+    factor = ([1 << 14], "INT16") if wide else ([1 << 30], "INT32")
+    constants = [factor, ([15 if wide else 31], "INT8"), ([0], "INT48" if wide else "INT32"), ([3], "INT8")]
+    options = {**RESCALE, "scale32": not wide}
+    return b.apply("RESCALE", acc, *(b.constant(v, t) for v, t in constants), target="INT8", **options)
 
 
 X, W = np.array([3, -5, 7]), np.array([[1, 2, -3], [4, 0, 1]])
@@ -83,9 +85,15 @@ def test_what_is_undefined_names_its_operator() -> None:
     program = b.program(b.apply("ADD", b.apply("SUB", x, b.constant([0], "INT32")), b.constant([1], "INT32")))
     with pytest.raises(UnpredictableError, match="operator 1 ADD: ADD result is past 32 bits"):
         _run(program)
-    wide, acc = _conv(np.array([1]), np.array([[1]]), 2**31 - 1)
-    with pytest.raises(UnpredictableError, match="operator 0 CONV2D: accumulator is 2147483648"):
-        _run(wide.program(_rescaled(wide, acc)))
+
+
+@pytest.mark.parametrize(("wide", "most"), [(False, 2**31), (True, 2**47)])
+def test_accumulators_have_32_bits_or_48(wide: bool, most: int) -> None:
+    """The largest one is refused by what rescales it alone."""
+    for bias, message in ((most - 1, f"accumulator is {most}"), (most - 2, "RESCALE ")):
+        b, acc = _conv(np.array([1]), np.array([[1]]), bias, wide=wide)
+        with pytest.raises(UnpredictableError, match=f"operator 0 CONV2D: {message}"):
+            _run(b.program(_rescaled(b, acc, wide)))
 
 
 def test_inputs_stay_and_outputs_are_fresh() -> None:

@@ -280,6 +280,47 @@ def test_convolutions_subtract_both_zero_points_and_pad_with_nothing() -> None:
         assert abs(expected) <= product.bound
 
 
+@pytest.mark.parametrize("stride", list(itertools.product((1, 2), repeat=2)), ids=str)
+@pytest.mark.parametrize("size", list(itertools.product((1, 2), repeat=2)), ids=str)
+@pytest.mark.parametrize("dtype", ["INT8", "INT16"])
+@pytest.mark.parametrize("kept", [False, True])
+def test_windows_and_strides_of_one_and_two(
+    size: tuple[int, int], stride: tuple[int, int], dtype: str, kept: bool
+) -> None:
+    """Each way to take a convolution apart is another shortcut for some of them."""
+    x, bias = codes(dtype, 9 if dtype == "INT8" else 0), _int32(100, -5)
+    image = torch.arange(60).sub(30).view(1, 4, 5, 3).to(torch.int8 if dtype == "INT8" else torch.int16)
+    weights = torch.arange(6 * size[0] * size[1]).sub(7).view(2, *size, 3).to(torch.int8)
+    real = ((image.double() - x.zero_point).permute(0, 3, 1, 2), weights.double().permute(0, 3, 1, 2))
+    expected = torch.nn.functional.conv2d(*real, bias.double(), stride).permute(0, 2, 3, 1)
+    place = Place(Buffers(), tuple(image.shape), tuple(expected.shape)) if kept else None
+    product = products.conv2d(weights, bias, x, stride=stride, place=place)
+    assert torch.equal(products.integers(31, product.offset)(product.kernel(image)), expected.to(torch.int32))
+
+
+def _of_one(kind: str, weights: Tensor, bias: Tensor) -> products.Product:
+    """The product of one code."""
+    place, x = Place(Buffers(), (1, 1, 1, 1), (1, 1, 1, 1)), codes("INT8")
+    if kind == "transposed":
+        return products.transpose_conv2d(weights, bias, (1, 1), x)
+    if kind == "of volumes":
+        return products.conv3d(weights[None], bias, x)
+    make = products.depthwise_conv2d if "depthwise" in kind else products.conv2d
+    return make(weights, bias, x, place=place if "kept" in kind else None)
+
+
+@pytest.mark.parametrize("kind", ["plain", "kept", "depthwise", "depthwise, kept", "transposed", "of volumes"])
+def test_the_first_accumulator_that_leaves_its_type_is_refused(kind: str) -> None:
+    """-1 times the lowest code is 128: its bound is the sum itself."""
+    weights, lowest = torch.full((1, 1, 1, 1), -1, dtype=torch.int8), torch.full((1, 1, 1, 1), -128, dtype=torch.int8)
+    volume = lowest[None] if kind == "of volumes" else lowest
+    held = _of_one(kind, weights, _int32(INT32[1] - 128))
+    assert products.integers(31, held.offset)(held.kernel(volume)).flatten().tolist() == [INT32[1]]
+    past = _of_one(kind, weights, _int32(INT32[1] - 127))
+    with pytest.raises(Unpredictable, match="accumulator is 2147483648"):
+        past.kernel(volume)
+
+
 def test_accumulators_that_leave_their_type_are_refused() -> None:
     one = torch.ones(1, 1, 1, 1, dtype=torch.int8)
     product = products.conv2d(one, _int32(INT32[1]), codes("INT8"))

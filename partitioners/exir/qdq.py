@@ -109,7 +109,7 @@ def output_qparams(node: fx.Node) -> QParams | None:
 
 
 def is_constant(node: fx.Node, constants: Mapping[str, object]) -> bool:
-    """Whether the compiler knows the node's result: it is a constant, or the dequantize of one."""
+    """Whether the compiler knows the node's result: it is a constant, or the dequantize of one by constants."""
     if is_dequantize(node):
-        node = node.all_input_nodes[0]
+        return all(is_constant(source, constants) for source in node.all_input_nodes)
     return node.op == "get_attr" or (node.op == "placeholder" and node.name in constants)

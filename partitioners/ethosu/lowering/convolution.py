@@ -253,7 +253,7 @@ def linear(operation: Operation) -> Value:
     filters = operation.tensor(viewed(found.value, (found.outputs, inputs, 1, 1)), NHWC)
     shape, attributes = (rows, 1, 1, found.outputs), {"pad": (0, 0, 0, 0), "stride": (1, 1), "dilation": (1, 1)}
     made = Product(operation, quant, bias).emit("CONV2D", tensor, filters, found, 0, shape, attributes)
-    return operation.held((rows, found.outputs, 1, 1), made, NHWC, operation.y)
+    return operation.held(made, NHWC, operation.y)
 
 
 def matmul(operation: Operation) -> Value:
@@ -268,4 +268,4 @@ def matmul(operation: Operation) -> Value:
     wide = "INT32" if a.dtype == b.dtype and CODES[a.dtype] == "INT8" else "INT48"
     made = operation.emit("MATMUL", [*operands, *zeros], shape, wide)
     codes = operation.narrowed(made, ((a.scale * b.scale) / operation.y.scale,))
-    return operation.held(shape, codes, None, operation.y)
+    return operation.held(codes, (0, 1, 2), operation.y)

@@ -104,9 +104,6 @@ def _flat_index(operation: Operation, given: Sequence[Value], sizes: Sequence[in
         step = operation.number(stride, "INT32", len(shape))
         part = operation.emit("MUL", [tensor, step, model.number(0, "INT8")], model.shape(tensor), "INT32")
         total = part if not total else _added(operation, total, part)
-    times = [want // found for want, found in zip(shape, model.shape(total), strict=True)]
-    if any(count != 1 for count in times):
-        total = operation.emit("TILE", [total, model.sizes(times)], tuple(shape), "INT32")
     return model.reshape(total, (1, int(np.prod(shape))), f"{operation.node.name}_index")
 
 

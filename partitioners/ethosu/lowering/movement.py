@@ -120,8 +120,7 @@ def select(operation: Operation) -> Value:
     axis = operation.axis(bound["dim"], x.rank)
     index, layout = bound["index"] % x.shape[axis], x.home
     tensor = operation.slice(operation.tensor(x, layout), layout.index(axis), index, 1)
-    sizes = [1 if each == axis else size for each, size in enumerate(x.shape)]
-    return operation.held(sizes, tensor, layout, quant_of(x, operation))
+    return operation.held(tensor, layout, quant_of(x, operation))
 
 
 def getitem(operation: Operation) -> Value:
@@ -225,7 +224,7 @@ def as_strided(operation: Operation) -> Value:
     if count == whole.shape[0]:
         return viewed(x, operation.shape, operation.node.name)
     tensor = operation.slice(operation.tensor(whole, (0,)), 0, 0, count)
-    return operation.held((count,), tensor, (0,), quant_of(x, operation))
+    return operation.held(tensor, (0,), quant_of(x, operation))
 
 
 def unfold(operation: Operation) -> Value:

@@ -18,7 +18,7 @@ from npu_assay.partitioners.ethosu.lowering.scaling import code_of
 from npu_assay.partitioners.ethosu.lowering.values import DTYPES, PerChannel, Value, viewed
 from npu_assay.partitioners.ethosu.tosa_model import NUMPY_TYPES
 from npu_assay.partitioners.exir.compiling import axis_of, bind, refusal, require
-from npu_assay.partitioners.exir.layout import Layout, identity
+from npu_assay.partitioners.exir.layout import Layout, arranged, identity, inverse
 from npu_assay.partitioners.exir.nodes import value as value_of
 from npu_assay.partitioners.exir.qdq import QParams
 
@@ -150,10 +150,10 @@ class Operation:
         layout = identity(len(self.shape)) if layout is None else layout
         return Value(self.node.name, self.shape, self.model.dtype(tensor), quant, tensors={layout: tensor})
 
-    def held(self, shape: Sequence[int], tensor: str, layout: Layout | None, quant: QParams | None) -> Value:
-        """A value of torch shape `shape`, seen in the result's shape."""
-        layout = identity(len(shape)) if layout is None else layout
-        whole = Value(self.node.name, tuple(shape), self.model.dtype(tensor), quant, tensors={layout: tensor})
+    def held(self, tensor: str, layout: Layout, quant: QParams | None) -> Value:
+        """The value of a tensor of any shape in a layout, seen in the result's shape."""
+        shape = arranged(self.model.shape(tensor), inverse(layout))
+        whole = Value(self.node.name, shape, self.model.dtype(tensor), quant, tensors={layout: tensor})
         return viewed(whole, self.shape)
 
 

@@ -46,7 +46,7 @@ def avg_pool2d(operation: Operation) -> Value:
         )
     tensor, pads = fitted(operation, tensor, outputs, kernel, stride, padding)
     made = average(operation, tensor, outputs, kernel, stride, pads, quant)
-    return operation.held((*image.shape[:2], *outputs), made, NHWC, quant)
+    return operation.held(made, NHWC, quant)
 
 
 def average(
@@ -73,7 +73,7 @@ def _summed(operation: Operation, image: Value, window: tuple[Pair, Pair, Pair],
     weight = 1 if divisor > 0 else -1
     made = sum_windows(operation, tensor, outputs, kernel, stride, pads, quant, weight)
     codes = operation.narrowed(made, (quant.scale / (abs(divisor) * operation.y.scale),))
-    return operation.held((*image.shape[:2], *outputs), codes, NHWC, operation.y)
+    return operation.held(codes, NHWC, operation.y)
 
 
 def sum_windows(
@@ -115,7 +115,7 @@ def max_pool2d(operation: Operation) -> Value:
         tensor, pads = fitted(operation, tensor, outputs, kernel, stride, padding)
         made = _maxima(operation, tensor, outputs, kernel, stride, pads)
     quant = None if image.quant is None else operation.quant_of(image)
-    return operation.held((*image.shape[:2], *outputs), made, NHWC, quant)
+    return operation.held(made, NHWC, quant)
 
 
 def _maxima(
@@ -201,7 +201,7 @@ def adaptive_avg_pool2d(operation: Operation) -> Value:
         made = average(operation, tensor, outputs, kernel, stride, (0, 0, 0, 0), quant)
     else:
         made = _averages(operation, tensor, outputs, quant)
-    return operation.held((*image.shape[:2], *outputs), made, NHWC, quant)
+    return operation.held(made, NHWC, quant)
 
 
 def _regular(size: int, count: int) -> Pair | None:

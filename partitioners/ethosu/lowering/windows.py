@@ -44,7 +44,6 @@ def fitted(
     for axis, (count, size, step, front) in enumerate(zip(outputs, kernel, stride, before, strict=True), start=1):
         length = operation.model.shape(tensor)[axis]
         behind = (count - 1) * step + size - length - front
-        if behind < 0:
-            tensor = operation.slice(tensor, axis, 0, length + behind)
+        tensor = operation.slice(tensor, axis, 0, length + min(behind, 0))
         pads += [front, max(behind, 0)]
     return tensor, tuple(pads)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import torch
-
 from npu_assay.partitioners.ethosu.lowering import convolution as lowering
 from npu_assay.partitioners.ethosu.operators.row import Annotation, Kept, Row, rows
 from npu_assay.partitioners.ethosu.rewriting import images, products
 from npu_assay.partitioners.ethosu.support import products as limits
-from npu_assay.partitioners.ethosu.support.common import code_dtype, matrix_of_weights
+from npu_assay.partitioners.ethosu.support.common import matrix_of_weights
 from npu_assay.partitioners.ethosu.support.quantisation import mixed_dtype
 from npu_assay.partitioners.ethosu.support.rescale import matrices, weighted
 
@@ -42,7 +40,6 @@ ROWS: Mapping[str, Row] = {
             limits.level_side,
             limits.cropped,
             limits.narrow_transposed,
-            limits.transposed_rank,
             limits.transposed_stride,
             limits.stride,
             limits.kernel_depth,
@@ -51,7 +48,6 @@ ROWS: Mapping[str, Row] = {
             limits.image_size,
             limits.image_channels,
             *_CONSTANTS,
-            code_dtype(torch.int8, torch.int16),
         ),
         scalings=weighted,
         lower=lowering.convolution,

@@ -359,14 +359,6 @@ def narrow_transposed(node: fx.Node, context: Context) -> str | None:
     return "transposed, on int16" if wide and is_transposed(node) else None
 
 
-@on_u55
-@rule("rank")
-def transposed_rank(node: fx.Node, context: Context) -> str | None:
-    """the input must have rank 4"""
-    found = rank(operand(node))
-    return f"rank {found}" if is_transposed(node) and found != 4 else None
-
-
 # ------------------------------------------------------------------------------------ matrix products
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import fx
 
-from npu_assay.partitioners.ethosu.support.common import is_dequantize, is_quantize
+from npu_assay.partitioners.ethosu.support.common import is_quantize
 from npu_assay.partitioners.ethosu.support.products import largest_sum, weight_scales
 from npu_assay.partitioners.ethosu.support.quantisation import operand_params, result_params
 from npu_assay.partitioners.ethosu.support.reduction import reduced_count
@@ -136,9 +136,8 @@ def matrices(node: fx.Node, context: Context) -> Iterator[Scaling]:
 
 def converted(node: fx.Node, context: Context) -> Iterator[Scaling]:
     """A dequantize node right before a quantize node."""
-    source = node.all_input_nodes[0]
-    before, after = qparams(source), qparams(node)
-    if is_quantize(node) and is_dequantize(source) and before is not None and after is not None:
+    before, after = qparams(node.all_input_nodes[0]), qparams(node)
+    if is_quantize(node) and before is not None and after is not None:
         yield Scaling(before.scale / after.scale, span(before))
 
 

@@ -15,6 +15,7 @@ from npu_assay.partitioners.ethosu.support.common import (
     along_dims,
     inputs,
     is_empty,
+    matrix_of_weights,
     not_empty,
     static_shape,
 )
@@ -28,7 +29,7 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     name: (*row.first, *row.rules) for name, row in OPERATORS.items() if row.rules is not None
 }
 """Limits of Ethos-U85's operators, those without which the others cannot be asked at first."""
-UNMEASURABLE = frozenset({static_shape.code, not_empty.code, along_dims.code})
+UNMEASURABLE = frozenset({static_shape.code, not_empty.code, along_dims.code, matrix_of_weights.code})
 CONTROL_FLOW = frozenset({"cond", "while_loop"})
 REFUSED: Mapping[str, str] = {
     "unsupported": "the NPU has no such operator",

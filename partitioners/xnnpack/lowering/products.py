@@ -123,7 +123,7 @@ def convolution(operation: Operation) -> Value:
         weights = weights.arranged(weights.data.unsqueeze(-1), weights.axis)
     if weights.scales is None:  # XNNPACK keeps the filters of convolutions in float32, whatever it computes in
         weights = Weights(weights.data.to(torch.float32), "fp32")
-    kind, options, filters = _filters(weights, arguments)
+    kind, options, filters = _filters(weights, arguments, x.rank - 2)
     made = _convolved(site, _spatial(site, x), kind, options, filters)
     return operation.result(made, True) if x.rank == 4 else _flat(operation, made)
 
@@ -153,15 +153,15 @@ def _single_element(options: dict[str, int]) -> dict[str, int]:
     return convolution_options((1, 1), dilation=dilation, group_channels=ends)
 
 
-def _filters(weights: Weights, arguments: dict[str, object]) -> tuple[str, dict[str, int], Weights]:
-    """The operator, its options, and the weights in its order of axes."""
+def _filters(weights: Weights, arguments: dict[str, object], axes: int) -> tuple[str, dict[str, int], Weights]:
+    """The operator, its options, and the weights in its order of axes. axes: in space, before one was added."""
     groups, transposed = arguments["groups"], arguments["transposed"]
     assert isinstance(groups, int)
     data = weights.data
     ends = (data.shape[0] // groups, data.shape[1]) if transposed else (data.shape[1], data.shape[0] // groups)
     kernel = (data.shape[2], data.shape[3])
-    sizes = [_sizes(arguments[name], fill) for name, fill in (("stride", 1), ("padding", 0), ("dilation", 1))]
-    adjustment = _sizes(arguments["output_padding"], 0) if transposed else (0, 0)
+    sizes = [_sizes(arguments[name], axes, fill) for name, fill in (("stride", 1), ("padding", 0), ("dilation", 1))]
+    adjustment = _sizes(arguments["output_padding"], axes, 0) if transposed else (0, 0)
     options = convolution_options(kernel, sizes[0], sizes[1], sizes[2], groups, ends, adjustment)
     if weights.dtype == "qcint4":  # only matrix products store pairs of 4-bit codes
         weights = Weights(weights.data, "qcint8", weights.scales, weights.axis)
@@ -179,10 +179,10 @@ def _swapped(data: torch.Tensor, groups: int) -> torch.Tensor:
     return split.transpose(1, 2).reshape(groups * outputs, inputs // groups, *kernel)
 
 
-def _sizes(value: object, fill: int) -> tuple[int, int]:
-    """A list of one or two sizes; `fill` is the size along an axis that was added."""
+def _sizes(value: object, axes: int, fill: int) -> tuple[int, int]:
+    """A size for each axis, or one for all; `fill` is the size along an axis that was added."""
     assert isinstance(value, Sequence)
-    return (value[0], value[1]) if len(value) == 2 else (value[0], fill)
+    return value[0], value[-1] if axes == 2 else fill
 
 
 def _spatial(site: _Site, x: Value) -> int:
