@@ -57,7 +57,7 @@ def names(found: list[str]) -> set[str]:
 def test_a_run_of_everything_takes_a_sample_whose_seed_is_printed(project: Path) -> None:
     first, text = run(project)
     seed = re.findall(r"^sample: seed (\d+)", text, re.MULTILINE)
-    assert len(first) == 3 + 1 + (20 + 4) // 4 and len(seed) == 2 and len(set(seed)) == 1, text
+    assert len(first) == 3 + 1 + (20 + 4) // 6 and len(seed) == 2 and len(set(seed)) == 1, text
     assert "test_short" in names(first) and "test_long" not in names(first)
     assert run(project, "--sample", "--seed", seed[0], "tests")[0] == first
 
