@@ -157,6 +157,21 @@ def domain_of(name: str, row: str, precision: str) -> Domain:
     return Domain(defined(table, table.rows[0], precision), list(looks(table, cases)), cases)
 
 
+def test_a_program_that_is_taken_out_leaves_its_name_to_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two of one name were one to the choice: holes stayed open, and one program was chosen four times."""
+    domain = domain_of("ethos_u85@1.5", "aten.where.self", "int8")
+    domain.singles()
+    with monkeypatch.context() as patch:
+        patch.setattr("npu_assay.conformance.covering.domain._is_case", lambda look: False)
+        assert not domain.confirmed(domain.tried[0])
+    start = domain.starts[0]
+    pairs = itertools.combinations([knob for knob in domain.knobs(start) if knob.values], 2)
+    turns = (((one.name, one.values[-1]), (two.name, two.values[-1])) for one, two in pairs)
+    assert any(domain.turn(start, each) is not None for each in turns)
+    names = [each.look.case.id for each in domain.tried]
+    assert len(names) == len(set(names))
+
+
 def test_torch_refusing_every_other_type_of_an_operand_is_a_proof() -> None:
     domain = domain_of("ethos_u85@1.5", "aten.where.self", "int8")
     held = next(each for each in domain.held if each.code == "condition_dtype")

@@ -133,7 +133,7 @@ class Domain:
             case = replace(case, expect="unspecified", reason=None)
         else:
             case = _judged(case, start, look, turns)
-        case = replace(case, id=f"{PREFIX}{len(self.tried)}")
+        case = replace(case, id=f"{PREFIX}{self.count}")  # not how many are left: some are taken out
         found = Tried(start.case.id, turns, replace(look, case=case))
         self.tried.append(found)
         self._placed[found.start, turns] = found
@@ -292,7 +292,7 @@ def _is_case(look: Look) -> bool:
         if not asked:
             return True
         found = golden(graph).walk(None, delegated=False)
-    except (EdgeError, GoldenError, RuntimeError, TypeError, ValueError):  # what a program cannot be written for
+    except (EdgeError, GoldenError, RuntimeError, TypeError, ValueError):  # no program; torch resizes no symbolic sizes
         return False
     return all(map(_has_numbers, found.bounded, found.codes, found.quants))
 

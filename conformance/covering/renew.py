@@ -83,10 +83,7 @@ def _searched(own: Sequence[Defined], found: Sequence[Look], every: Sequence[Cas
     """The cases that were found, as changes of their starts, and the proofs of what is left."""
     chosen, proofs = searched(own, found, every)
     names, cases = set[str](), {case.id: case for case in every}
-    different = dict[tuple[str, str, str], Tried]()
-    for each in chosen:  # two knobs may have turned the same number
-        different.setdefault((each.start, repr(each.look.case.graph), repr(each.look.case.options)), each)
-    return {"cases": [_case(each, cases, names) for each in different.values()], **proofs}
+    return {"cases": [_case(each, cases, names) for each in chosen], **proofs}
 
 
 def _case(found: Tried, cases: Mapping[str, Case], names: set[str]) -> dict[str, Any]:
