@@ -90,8 +90,17 @@ def operators(program: ExportedProgram) -> list[str]:
     return [target_name(n.target) for n in program.graph.nodes if n.op == "call_function" and not is_qdq(n)]
 
 
+def application(builder: Builder, name: str, args: tuple[Any, ...], **options: Any) -> fx.Node | None:
+    """The operator on these arguments; None where torch does not take them, or edge programs are not written so."""
+    try:
+        made = builder.call(name, *args, **options)
+    except (RuntimeError, TypeError, ValueError, IndexError):
+        return None
+    return made if is_written_so(made) else None
+
+
 def is_written_so(node: fx.Node) -> bool:
-    """Whether edge programs have such arguments: constants instead of numbers, and lists of tensors."""
+    """Whether the arguments are those of an edge program: a node for each tensor, numbers and lists for the rest."""
     schema = edge_op(target_name(node.target)).schema
     assert schema is not None
     pairs = ((str(argument.type), given) for argument, given in zip(schema.arguments, node.args, strict=False))

@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 import torch
-from ethosu_graphs import WIDE, Builder, is_written_so
+from ethosu_graphs import WIDE, Builder, application
 from torch import fx
 from torch.export import ExportedProgram
 
@@ -70,30 +70,26 @@ def _wide(b: Builder, *sizes: int) -> fx.Node:
     return b.call(DEQUANTIZE_PER_TENSOR, codes, 1.0, *WIDE[1:])
 
 
-def _forms() -> Iterator[Callable[[Builder], tuple[Any, ...]]]:
-    """Every form of arguments with operands of every kind."""
-    for one, kind in product(ONE, KINDS.values()):
-        yield lambda b, one=one, kind=kind: one(kind(b))  # type: ignore[misc]  # each with its own
-    for two, first, second in product(TWO, KINDS.values(), KINDS.values()):
-        yield lambda b, two=two, first=first, second=second: two(first(b), second(b))  # type: ignore[misc]
+def _forms() -> Iterator[tuple[Callable[..., tuple[Any, ...]], tuple[Callable[[Builder], Operand], ...]]]:
+    """Every form of arguments, with the kinds of its operands."""
+    for forms, count in ((ONE, 1), (TWO, 2)):
+        yield from product(forms, product(KINDS.values(), repeat=count))
 
 
 def programs(operator: str) -> Iterator[ExportedProgram]:
     """The operator with every form of arguments that torch takes, of every two kinds, and real numbers of a type."""
     schema = edge_op(operator).schema
     taken = {argument.name for argument in schema.arguments} if schema is not None else set()
-    for form, options in product(_forms(), [each for each in OPTIONS if taken >= each.keys()]):
+    for (form, kinds), options in product(_forms(), [each for each in OPTIONS if taken >= each.keys()]):
         builder = Builder()
-        try:
-            made = builder.call(operator, *form(builder), **options)
-        except (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError):
-            continue  # torch has no such application
-        found, written = made.meta["val"], is_written_so(made)
+        made = application(builder, operator, form(*(kind(builder) for kind in kinds)), **options)
+        if made is None:
+            continue
+        found = made.meta["val"]
         if isinstance(found, torch.Tensor) and found.dtype == torch.float32:
             wide = torch.int16 in made.all_input_nodes[0].args
-            made = builder.quantised(made, *([WIDE] if wide else []))
-        if written:
-            yield builder.program(made)
+            made = builder.quantised(made, WIDE) if wide else builder.quantised(made)
+        yield builder.program(made)
 
 
 def decisions(program: ExportedProgram, is_u55: bool) -> Iterator[Decision]:

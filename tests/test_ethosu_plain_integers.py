@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from ethosu_graphs import U55, U85, Builder, is_written_so, partitioned
+from ethosu_graphs import U55, U85, Builder, application, partitioned
 from torch import fx
 
 from npu_assay.partitioners.ethosu.compile_spec import EthosUCompileSpec
@@ -50,11 +50,8 @@ def programs(dtype: torch.dtype) -> list[tuple[str, Builder, fx.Node]]:
         for form in FORMS.values() if row.rules is not None and name.startswith("aten.") else ():
             builder = Builder()
             arguments = form(lambda *sizes, builder=builder: builder.integers(*sizes, dtype=dtype))
-            try:
-                made = builder.call(name, *arguments, **({"dtype": torch.int32} if name in TYPED else {}))
-            except (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError):
-                continue  # torch has no such application
-            if is_written_so(made):
+            made = application(builder, name, arguments, **({"dtype": torch.int32} if name in TYPED else {}))
+            if made is not None:
                 found.append((name, builder, made))
     return found
 
@@ -81,11 +78,8 @@ def of_64_bits() -> list[tuple[str, Builder, fx.Node]]:
         for kind in ("integers", "constants"):
             b = Builder()
             given = {"integers": b.integers, "constants": partial(_zeros, b)}[kind]
-            try:
-                made = b.call(name, *form(given))
-            except (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError):
-                continue  # torch has no such application
-            if getattr(made.meta["val"], "dtype", None) == torch.int64 and is_written_so(made):
+            made = application(b, name, form(given))
+            if made is not None and getattr(made.meta["val"], "dtype", None) == torch.int64:
                 found.append((name, b, made))
     return found
 
