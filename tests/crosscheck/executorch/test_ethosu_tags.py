@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 import torch
 from crosscheck.executorch.agreement import Difference
-from crosscheck.executorch.ethosu_differences import EXAMPLES, LISTED
+from crosscheck.executorch.ethosu_differences import LISTED
+from crosscheck.executorch.ethosu_examples import EXAMPLES
 from crosscheck.executorch.ethosu_peer import (
     Comparison,
     PeerCompileSpec,
