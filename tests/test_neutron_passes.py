@@ -10,10 +10,16 @@ from neutron_graphs import ACTIVATION, Builder
 from torch import fx
 from torch.export import ExportedProgram
 
+from npu_assay.conformance.cases import cases_for
+from npu_assay.conformance.programs.build import build
+from npu_assay.conformance.table import load_table
+from npu_assay.partitioners.exir.backend import ConstantPass
 from npu_assay.partitioners.exir.ops import QUANTIZE_PER_TENSOR, target_name
+from npu_assay.partitioners.common.lowering import constants_of
+from npu_assay.partitioners.exir.program import copy_module
 from npu_assay.partitioners.exir.run import run_program
 from npu_assay.partitioners.exir.transform import transform_program
-from npu_assay.partitioners.neutron.passes import PASSES, _has_plain_params, reciprocal_codes
+from npu_assay.partitioners.neutron.passes import PASSES, _has_plain_params, concern, judged_passes, reciprocal_codes
 from npu_assay.partitioners.neutron.rewriting import attached_constants
 
 Write = Callable[[Builder], "fx.Node | Sequence[fx.Node]"]
@@ -256,3 +262,23 @@ def test_attached_constants_are_the_tensors_that_nodes_read() -> None:
     module.graph.output(())
     found = attached_constants(module)
     assert list(found) == ["data"] and torch.equal(found["data"], torch.arange(3))
+
+
+def test_a_graph_that_the_passes_do_not_concern_is_one_that_they_leave() -> None:
+    """Of every eighth case, as the backend gets it: the partitioner then takes the program without a copy."""
+    concerned = 0
+    for case in cases_for(load_table("neutron@1.4"))[::8]:
+        program = build(case.graph)
+        if concern(program.graph):
+            concerned += 1
+            continue
+        module = copy_module(program.graph_module)
+        for one in judged_passes(macs=1):
+            one(module, constants_of(program)) if isinstance(one, ConstantPass) else one(module)
+        assert str(module.graph) == str(program.graph), case.id
+    assert 20 < concerned < 400
+
+
+def test_a_pool_that_is_not_decomposed_concerns_the_passes() -> None:
+    b = Builder()
+    assert concern(b.program(b.quantised(b.call("aten.max_pool2d.default", b.input(1, 8, 8, 8), [2, 2]))).graph)

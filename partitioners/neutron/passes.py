@@ -32,7 +32,7 @@ from npu_assay.partitioners.exir.ops import (
     node_name,
     target_name,
 )
-from npu_assay.partitioners.exir.qdq import is_dequantize, is_quantize, qparams
+from npu_assay.partitioners.exir.qdq import is_compute, is_dequantize, is_quantize, qparams
 from npu_assay.partitioners.exir.values import fake_like
 from npu_assay.partitioners.neutron.operators import OPERATORS
 from npu_assay.partitioners.neutron.support.division import DIVISION_RULES, divisor_values
@@ -49,6 +49,8 @@ RESHAPES = frozenset(
         "aten.unsqueeze_copy.default",
     }
 )
+REPLACED = SPLITS | RESHAPES | {"aten.max_pool2d.default", "aten.div.Tensor"}
+"""What a judged pass replaces wherever it stands; the others, prelu's too, look for operators beside others."""
 COPIES = frozenset({"aten.clone.default", "dim_order_ops._clone_dim_order.default"})
 CLAMPS = frozenset(name for name, row in OPERATORS.items() if row.narrows)
 # Operator -> position of its data operand, and what may stand unquantized before it.
@@ -345,6 +347,16 @@ def judged_passes(macs: int) -> tuple[Pass, ...]:
     division = DivideToMultiply(macs)
     whole = (compose_prelu, index_max_pools)
     return (*whole, split_to_slices_of_one, reshape_to_view, division, split_leading, split_trailing)
+
+
+def concern(graph: fx.Graph) -> bool:
+    """Whether these passes may change the graph: it has an operator that they replace, or two right after another."""
+    for node in filter(is_compute, graph.nodes):
+        if target_name(node.target) in REPLACED:
+            return True
+        if any(is_compute(user) and target_name(user.target) != GETITEM for user in node.users):
+            return True
+    return False
 
 
 COMPILED = judged_passes(macs=1)

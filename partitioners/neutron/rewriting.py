@@ -18,6 +18,7 @@ from torch.export import ExportedProgram
 from npu_assay.partitioners.exir.backend import ConstantPass, Pass
 from npu_assay.partitioners.exir.program import copy_module
 from npu_assay.partitioners.exir.qdq import is_dequantize
+from npu_assay.partitioners.neutron.passes import concern
 
 ORIGIN = "neutron_origin"
 """The key in a rewritten node's meta of the name that the node has in the program."""
@@ -28,8 +29,12 @@ def rewritten(
 ) -> fx.GraphModule:
     """A copy of the program's graph after `passes`; every node that replaces one of the program names it in `ORIGIN`.
 
+    It is the program's own module where the passes change nothing. passes: those that the partitioner judges by.
     constants: the data of constants by placeholder name, None where it is not known.
     """
+    if not concern(program.graph):
+        own: fx.GraphModule = program.graph_module
+        return own
     module = copy_module(program.graph_module)
     for node in module.graph.nodes:
         node.meta[ORIGIN] = node.name
@@ -56,12 +61,16 @@ class Correspondence:
     @cached_property
     def images(self) -> dict[fx.Node, fx.Node]:
         """The node of the copy for each node of the program; nodes that a rewrite absorbed have none."""
+        if self.copy is self.program:
+            return {node: node for node in self.program.nodes}
         by_name = {node.meta[ORIGIN]: node for node in self.copy.nodes if ORIGIN in node.meta}
         return {node: by_name[node.name] for node in self.program.nodes if node.name in by_name}
 
     @cached_property
     def origins(self) -> dict[fx.Node, fx.Node]:
         """The node of the program for each node of the copy; nodes that a rewrite added have none."""
+        if self.copy is self.program:
+            return self.images
         by_name = {node.name: node for node in self.program.nodes}
         return {node: by_name[node.meta[ORIGIN]] for node in self.copy.nodes if ORIGIN in node.meta}
 
