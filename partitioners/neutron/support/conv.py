@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from torch import fx
 
-from npu_assay.partitioners.exir.nodes import argument, operand, pair, rank, shape
+from npu_assay.partitioners.exir.compiling import pair
+from npu_assay.partitioners.exir.nodes import argument, operand, rank, shape
 from npu_assay.partitioners.exir.rules import rule
 from npu_assay.partitioners.neutron.support.rule import Context
 
@@ -53,10 +54,7 @@ must be horizontal, smaller than the kernel, and needs input height 1"""
 
 def _transposed_numbers(node: fx.Node, x: tuple[int, ...], weight: tuple[int, ...]) -> list[str]:
     """What is wrong with kernel, stride, padding and dilation. Source: v1.3.1."""
-    stride = pair(argument(node, 3, "stride")) or (1, 1)
-    padding = pair(argument(node, 4, "padding")) or (0, 0)
-    dilation = pair(argument(node, 5, "dilation")) or (1, 1)
-    extra = pair(argument(node, 7, "output_padding")) or (0, 0)
+    stride, padding, dilation, extra = (pair(node.args[position]) for position in (3, 4, 5, 7))
     height, width = weight[2:]
     whole_or_half = stride[1] == width or (2 * stride[1] == width and shape(node)[2] == 1)
     conditions = {
