@@ -80,7 +80,7 @@ def conv2d(
     weights, bias = _held(weights, half), None if bias is None else _held(bias, half)
     depthwise = each == 1 and outputs == groups > 1
     if depthwise:
-        return _depthwise(weights, bias, stride, dilation, padding, groups, activation, half)
+        return _depthwise(weights, bias, stride, dilation, padding, activation, half)
     parts = [
         _prepared(w.reshape(w.shape[0], -1).t(), b, w.shape[0])
         for w, b in zip(weights.chunk(groups), _chunks(bias, groups), strict=True)
@@ -106,11 +106,10 @@ def _depthwise(
     stride: Pair,
     dilation: Pair,
     padding: Padding,
-    channels: int,
     activation: Reals | None,
     half: bool,
 ) -> Kernel:
-    """One input channel per group, weights [O, KH, KW, 1]: terms in the order kw, kh."""
+    """One input and one output channel per group, weights [O, KH, KW, 1]: terms in the order kw, kh."""
     weights, bias = flushed(weights.float()), None if bias is None else flushed(bias.float())
     kernel = (weights.shape[1], weights.shape[2])
 
@@ -120,12 +119,12 @@ def _depthwise(
         start = torch.zeros(len(weights), dtype=torch.float64) if bias is None else bias.double()
         acc = start.expand(*taps.shape[:3], -1)
         for k in range(factors.shape[0]):
-            acc = accumulate(acc, taps[..., k, :].repeat_interleave(len(weights) // channels, -1), factors[k])
+            acc = accumulate(acc, taps[..., k, :], factors[k])
             acc = acc.half().double() if half else acc
         return acc.float()
 
     in_one = chain.depthwise(weights, bias, stride, dilation, padding, by_terms)
-    if kernel == (1, 1) and len(weights) == channels:
+    if kernel == (1, 1):
         in_one = _one_tap(weights, bias, stride, padding)
 
     def apply(x: Tensor) -> Tensor:

@@ -241,7 +241,7 @@ def group_size(node: fx.Node, site: Site) -> str | None:
     if weight is None or weight.kind != "per_group":
         return None
     inputs = shape(weight.codes)[-1]
-    if weight.group > 0 and weight.group % GROUP_MULTIPLE == 0 and inputs % weight.group == 0:
+    if weight.group in range(GROUP_MULTIPLE, inputs + 1, GROUP_MULTIPLE) and inputs % weight.group == 0:
         return None
     return f"groups of {weight.group}, {inputs} inputs"
 
