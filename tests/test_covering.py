@@ -172,6 +172,22 @@ def test_a_program_that_is_taken_out_leaves_its_name_to_no_other(monkeypatch: py
     assert len(names) == len(set(names))
 
 
+def test_a_third_knob_mends_what_breaks_one_constraint() -> None:
+    """Of the knobs that move this constraint, and no other, without those that are turned already."""
+    domain = domain_of("ethos_u55@1.5", "aten.max_pool2d_with_indices.default", "int8")
+    domain.singles()
+    broken = [(each, [c for c, said in each.look.truths.items() if said is False]) for each in domain.tried]
+    alone = [(each, codes[0]) for each, codes in broken if each.turns and len(codes) == 1]
+    mended = 0
+    for each, code in alone[:20]:
+        moving = domain._moving(code)
+        for found in domain.further(each, code):
+            (first, (name, _)) = found.turns
+            assert (first,) == each.turns and name != first[0] and name in moving
+            mended += found.look.good
+    assert mended > 2
+
+
 def test_torch_refusing_every_other_type_of_an_operand_is_a_proof() -> None:
     domain = domain_of("ethos_u85@1.5", "aten.where.self", "int8")
     held = next(each for each in domain.held if each.code == "condition_dtype")

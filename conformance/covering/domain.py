@@ -20,7 +20,7 @@ from npu_assay.conformance.cases.boundaries.knob import Knob
 from npu_assay.conformance.cases.boundaries.knobs import knobs
 from npu_assay.conformance.cases.boundaries.quantization import more_knobs
 from npu_assay.conformance.cases.make import f32
-from npu_assay.conformance.covering.atoms import Owed
+from npu_assay.conformance.covering.atoms import Owed, asked
 from npu_assay.conformance.covering.looks import Look, looked, program_key
 from npu_assay.conformance.covering.pairs import classes
 from npu_assay.conformance.judge.numerics import golden
@@ -72,6 +72,7 @@ class Domain:
         self._seen = set[object]()
         self._placed = dict[tuple[str, Turns], Tried]()
         self._knobs = dict[str, tuple[Knob, ...]]()
+        self._movers_of = dict[str, set[str]]()
         self._options = list(dict.fromkeys(case.options for case in self._taken.values() if _hashable(case.options)))
         self.starts = _starts(held, looks)
         told = {n for each in held for n in (*each.predicate.numbers, *_numbers(each.value))}
@@ -183,13 +184,13 @@ class Domain:
                 continue
             start = starts[each.start]
             turned = start.atoms[hole.code][index] != each.look.atoms[hole.code][index]
-            if turned or (hole.feature and self._moved(defined, hole, start, each.look)):
+            if turned or (hole.feature and self._moved(defined, hole.feature, start, each.look)):
                 found.add(each.turns[0][0])
         return found
 
-    def _moved(self, defined: Defined, hole: Owed, one: Look, other: Look) -> bool:
+    def _moved(self, defined: Defined, feature: str, one: Look, other: Look) -> bool:
         """Whether a feature differs; of lists of operands, which any knob moves, only the atom counts."""
-        before, after = (self.value(defined, hole, look) for look in (one, other))
+        before, after = (self.value(defined, feature, look) for look in (one, other))
         listed = isinstance(before, tuple) and any(isinstance(item, Operand) for item in before)
         return not listed and bool(before != after)
 
@@ -197,10 +198,10 @@ class Domain:
         defined = next(each for each in self.held if each.code == hole.code)
         return next(i for i, atom in enumerate(defined.predicate.atoms) if atom.text == hole.atom), defined
 
-    def value(self, defined: Defined, hole: Owed, look: Look) -> object:
-        """The feature that a hole is about."""
-        asked = ("feature", hole.code, hole.feature)
-        return look.once(asked, lambda: feature_value(hole.feature, look.application.with_value(defined.value).find))
+    def value(self, defined: Defined, feature: str, look: Look) -> object:
+        """A feature that a constraint asks for."""
+        key = ("feature", defined.code, feature)
+        return look.once(key, lambda: feature_value(feature, look.application.with_value(defined.value).find))
 
     # -------------------------------------------------------------------------------- steps in between
 
@@ -259,6 +260,30 @@ class Domain:
             return None
         start = next(look for look in self.starts if look.case.id == one.start)
         return self.turn(start, tuple({**turns, **dict(other.turns)}.items()))
+
+    def further(self, each: Tried, code: str) -> Iterator[Tried]:
+        """The new programs with one more knob turned, of those that move a constraint."""
+        start, done = next(look for look in self.starts if look.case.id == each.start), dict(each.turns)
+        for knob in self.knobs(start):
+            for place in knob.values if knob.name in self._moving(code) - done.keys() else ():
+                found = self.turn(start, (*each.turns, (knob.name, place)))
+                if found is not None:
+                    yield found
+
+    def _moving(self, code: str) -> set[str]:
+        """The knobs that move a feature of a constraint by themselves, or turn one of its atoms."""
+        if code not in self._movers_of:
+            defined = next(each for each in self.held if each.code == code)
+            features = dict.fromkeys(feature for atom in defined.predicate.atoms for feature in asked(atom))
+            starts = {look.case.id: look for look in self.starts}
+            found = self._movers_of[code] = set[str]()
+            for each in self.tried:
+                if each.cost == 1 and each.turns[0][0] not in found:
+                    one, other = starts[each.start], each.look
+                    moved = one.atoms[code] != other.atoms[code]
+                    if moved or any(self._moved(defined, feature, one, other) for feature in features):
+                        found.add(each.turns[0][0])
+        return self._movers_of[code]
 
 
 def _judged(case: Case, start: Look, look: Look, turns: Turns) -> Case:

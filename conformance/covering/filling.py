@@ -6,13 +6,14 @@ import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from npu_assay.conformance.covering.atoms import Owed, owed, showing
+from npu_assay.conformance.covering.atoms import Owed, owed, showing, side_of
 from npu_assay.conformance.covering.domain import PREFIX, Domain, Tried
 from npu_assay.conformance.covering.looks import Look
 from npu_assay.conformance.covering.pairs import Factor, Pairing, classes, pairings
 
 FEW = 50  # ways to show one hole that are weighed
 ROUNDS = 4  # accepted programs may bring new classes, which owe new pairs
+MENDED = 2  # programs for a hole, or for two classes, that are turned further, as they break one constraint
 TRIES = 36  # pairs of programs that are put together for two classes
 Key = tuple[tuple[Factor, str], tuple[Factor, str]]  # two classes of two atoms
 Need = frozenset[str]  # the programs that a hole needs, by id
@@ -28,6 +29,7 @@ def filled(domain: Domain) -> list[Tried]:
     for hole in holes(domain, domain.every_look):
         if hole.near:
             domain.between(hole)
+    _mend(domain, holes(domain, domain.every_look))
     found = _deciding(domain)
     for _ in range(ROUNDS):
         more = _together(domain, found)
@@ -35,6 +37,36 @@ def filled(domain: Domain) -> list[Tried]:
             break
         found += more
     return found
+
+
+def on_missing_side(domain: Domain, hole: Owed) -> list[Tried]:
+    """The programs in which the atom decides, with the truth that no case has which shows it."""
+    defined = next(each for each in domain.held if each.code == hole.code)
+    index = next(i for i, atom in enumerate(defined.predicate.atoms) if atom.text == hole.atom)
+
+    def side(look: Look) -> bool | None:
+        found = side_of(defined, index, look)
+        return None if found is None or (hole.near and not found.fine) else found.truth
+
+    sides = {side(look) for look in domain.looks if look.good or look.only(hole.code)}
+    missing = {True, False} - sides or {True, False}
+    return [each for each in domain.tried if side(each.look) in missing]
+
+
+def _mend(domain: Domain, left: Sequence[Owed]) -> None:
+    """Turn one more knob of programs on the side that is missing, where they break one other constraint alone."""
+    turned = set[str]()
+    for hole in left:
+        near = (e for e in on_missing_side(domain, hole) if len(_broken(e.look) - {hole.code}) == 1)
+        for each in sorted(near, key=lambda each: each.cost)[:MENDED]:
+            if each.look.case.id not in turned:
+                turned.add(each.look.case.id)
+                (code,) = _broken(each.look) - {hole.code}
+                list(domain.further(each, code))
+
+
+def _broken(look: Look) -> set[str]:
+    return {code for code, said in look.truths.items() if said is False}
 
 
 def _deciding(domain: Domain) -> list[Tried]:
@@ -98,20 +130,25 @@ def apart(domain: Domain, found: Sequence[Tried]) -> list[Pairing]:
 
 
 class _Classed:
-    """The accepted programs of a domain, and their classes; programs that are put together are added."""
+    """The programs of a domain that break no constraint, or one, and their classes; those that are put together are added."""
 
     def __init__(self, domain: Domain) -> None:
         self.domain = domain
         self.goods = list[Tried]()
         self._having = defaultdict[tuple[Factor, str], dict[str, Tried]](dict)
+        self._almost = defaultdict[tuple[Factor, str], dict[str, Tried]](dict)
+        self._turned = set[str]()
         for each in domain.tried:
-            if each.look.good:
-                self._add(each)
+            self._add(each)
 
     def _add(self, each: Tried) -> None:
-        self.goods.append(each)
+        if each.look.good:
+            self.goods.append(each)
+        elif len(_broken(each.look)) != 1:
+            return
+        having = self._having if each.look.good else self._almost
         for found in classes(self.domain.held, each.look).items():
-            self._having[found][each.look.case.id] = each
+            having[found][each.look.case.id] = each
 
     def both(self, pair: Key) -> set[str]:
         """The programs that have both classes, by id."""
@@ -126,10 +163,27 @@ class _Classed:
         same = ((one, other) for one, other in itertools.product(ones, others) if one.start == other.start)
         for one, other in itertools.islice(same, TRIES):
             both = self.domain.merged(one, other)
-            if both is not None and both.look.good:
+            if both is not None:
                 self._add(both)
                 if self.both(pair):
                     return
+
+    def mended(self, pair: Key) -> None:
+        """Turn one more knob of programs that have both classes and break one constraint alone, until none is broken.
+
+        Each such program is turned once, whatever the pair.
+        """
+        one, other = (self._almost[found] for found in pair)
+        near = sorted((one[name] for name in one.keys() & other.keys()), key=lambda each: each.cost)
+        for each in [] if self.both(pair) else near[:MENDED]:
+            if each.look.case.id in self._turned:
+                continue
+            self._turned.add(each.look.case.id)
+            for found in self.domain.further(each, *_broken(each.look)):
+                if found.look.good:  # those that are not would be turned again, and again
+                    self._add(found)
+            if self.both(pair):
+                return
 
 
 def _together(domain: Domain, found: Sequence[Tried]) -> list[Tried]:
@@ -138,6 +192,7 @@ def _together(domain: Domain, found: Sequence[Tried]) -> list[Tried]:
     classed = _Classed(domain)
     for pair in missing:
         classed.put_together(pair)
+        classed.mended(pair)
     chosen, left = list[Tried](), set(missing)
     closing = {each.look.case.id: set[Key]() for each in classed.goods}
     for pair in missing:

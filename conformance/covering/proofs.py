@@ -13,9 +13,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from npu_assay.conformance.cases.make import SUBJECT
-from npu_assay.conformance.covering.atoms import Owed, side_of
+from npu_assay.conformance.covering.atoms import Owed
 from npu_assay.conformance.covering.domain import Domain, Tried
-from npu_assay.conformance.covering.filling import apart, filled, holes
+from npu_assay.conformance.covering.filling import apart, filled, holes, on_missing_side
 from npu_assay.conformance.covering.looks import Look
 from npu_assay.conformance.covering.pairs import Pairing, classes
 from npu_assay.conformance.predicates.definitions import Defined
@@ -92,16 +92,9 @@ def proof(domain: Domain, hole: Owed) -> Proof:
     if defined is None:
         raise ValueError(f"{hole.code}: no constraint of the row, expected one of {[e.code for e in domain.held]}")
     index = next(i for i, atom in enumerate(defined.predicate.atoms) if atom.text == hole.atom)
-
-    def side(look: Look) -> bool | None:
-        found = side_of(defined, index, look)
-        return None if found is None or (hole.near and not found.fine) else found.truth
-
-    sides = {side(look) for look in domain.looks if look.good or look.only(hole.code)}
-    missing = {True, False} - sides or {True, False}
-    found = [each for each in domain.tried if side(each.look) in missing]
+    found = on_missing_side(domain, hole)
     seen = [*domain.every_look, *(each.look for each in domain.unfit)]
-    values = {repr(domain.value(defined, hole, look)) for look in seen} if hole.feature else set[str]()
+    values = {repr(domain.value(defined, hole.feature, look)) for look in seen} if hole.feature else set[str]()
     truths = {look.atoms[hole.code][index] for look in seen}
     turned = hole.feature.endswith(".rank") or _type_is_fixed(domain, hole.feature)  # torch may refuse every other one
     turned |= hole.feature == "operands" and not any(look.application.operands for look in seen)  # it takes no tensor

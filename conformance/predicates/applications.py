@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from npu_assay.conformance.common.memory import remember
 from npu_assay.conformance.predicates.features import Application
 from npu_assay.conformance.predicates.operands import Numbers, Operand
 from npu_assay.conformance.predicates.surroundings import Surroundings
@@ -85,8 +86,9 @@ def _operand(tensor: Tensor, quant: Any, constant: bool) -> Operand:
     return replace(found, scale_axis=quant.axis, group=quant.group, is_contiguous=tensor.is_contiguous())
 
 
+@remember(4096)
 def _numbers(value: Value) -> Numbers:
-    """What predicates ask about a constant's numbers."""
+    """What predicates ask about a constant's numbers; programs near each other share most constants."""
     codes, zero = materialise(value), 0 if value.quant is None else value.quant.zero_point
     least, most = (codes.min().item(), codes.max().item()) if codes.numel() else (0, 0)
     scale = value.quant.scale if value.quant is not None and isinstance(value.quant.scale, float) else 1.0
