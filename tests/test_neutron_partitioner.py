@@ -187,12 +187,14 @@ def test_a_cat_looks_for_its_operands_in_the_partition() -> None:
     assert judge(write).codes("aten.cat.default") == ["dim_before_axis"]
 
 
-def test_other_targets_have_other_multiples() -> None:
-    target = NeutronTarget("small", False, 1, num_pipes=8, num_macs=4, hw_version=HwVersion.N3)
+@pytest.mark.parametrize(("units", "shape", "tagged"), [(4, (1, 4), (RELU,)), (4, (1, 2), ()), (2, (), ())])
+def test_other_targets_have_other_multiples(units: int, shape: tuple[int, ...], tagged: tuple[str, ...]) -> None:
+    """A number by itself is one channel."""
+    target = NeutronTarget("small", False, 1, num_pipes=8, num_macs=units, hw_version=HwVersion.N3)
     partitioner = NeutronPartitioner(
         generate_neutron_compile_spec("imxrt700"), NeutronTargetSpec("small", {"small": target})
     )
-    assert judge(lambda b: b.op(RELU, b.input(1, 4)), partitioner).tagged == (RELU,)
+    assert judge(lambda b: b.op(RELU, b.input(*shape)), partitioner).tagged == tagged
 
 
 def fake_weights(program: ExportedProgram) -> ExportedProgram:
