@@ -9,7 +9,8 @@ from dataclasses import astuple, dataclass
 class Counts:
     """How much of MC/DC and of 2-way coverage is shown: `deciding` of `atoms`, `together` of `pairs`.
 
-    Of what is not shown, `impossible` of MC/DC and `apart` of the pairs are proved to be impossible; the rest is open.
+    Of what is not shown, no program near shows `impossible` of MC/DC and `apart` of the pairs, as a search found; the
+    rest is open.
     """
 
     deciding: int
@@ -34,12 +35,12 @@ class Counts:
 
 
 def share(shown: int, owed: int, impossible: int) -> str:
-    """`12 shown, 3 proved impossible, 1 open: 93.7 %`, rounded down so that only everything is 100 %.
+    """`12 shown, 3 no program near shows, 1 open: 93.7 %`, rounded down so that only everything is 100 %.
 
-    The share is what is shown or proved. "-" where nothing is owed.
+    The share is what is shown, and what was searched for in vain. "-" where nothing is owed.
     """
     if not owed:
         return "-"
     known = shown + impossible
     percent = f"{1000 * known // owed / 10:.1f} %"
-    return f"{shown} shown, {impossible} proved impossible, {owed - known} open: {percent}"
+    return f"{shown} shown, {impossible} no program near shows, {owed - known} open: {percent}"
