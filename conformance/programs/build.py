@@ -360,10 +360,15 @@ def module(graph: Graph) -> nn.Module:
 
 
 def quantised_steps(graph: Graph) -> frozenset[str]:
-    """The steps that a quantizer deals with: those whose result is quantized, itself or after the next step."""
+    """The steps that a quantizer deals with: those whose result is quantized, or that of the next one, as they may fuse.
+
+    Of an operator between real numbers, though, no quantizer takes note; one without operands is the next one's.
+    """
     own = {step.name for step in graph.steps if step.quant is not None}
-    behind = {ref.name for step in graph.steps if step.name in own for ref in references(step.args)}
-    return frozenset(own | (behind & {step.name for step in graph.steps}))
+    quantised = own | {value.name for value in graph.values if value.quant is not None}
+    before = {ref.name for step in graph.steps if step.name in own for ref in references(step.args)}
+    real = {s.name for s in graph.steps if (refs := references(s.args)) and quantised.isdisjoint(r.name for r in refs)}
+    return frozenset(own | (before & {step.name for step in graph.steps} - real))
 
 
 def build(graph: Graph, preserve: Collection[str] = (), mark: str = "") -> ExportedProgram:
