@@ -342,7 +342,7 @@ def integer_maximum_cases(op: str, precision: str, limits: Limits) -> list[CaseD
 
 
 def _dilated_sizes(window: Window, precision: str, limits: Limits) -> Iterator[CaseDraft]:
-    """Numbers of a row, and pixels of every other column, on Ethos-U55."""
+    """Numbers of a row, pixels of every other column, and gaps between windows of one number, on Ethos-U55."""
     if "dilated_size" not in limits:
         return
     most = limits.number("dilated_size", 65536, 1024, 65536)
@@ -350,6 +350,7 @@ def _dilated_sizes(window: Window, precision: str, limits: Limits) -> Iterator[C
         for name, shape, kernel, gaps in (
             ("numbers_of_a_row", (1, most // 2 + more, 3, 2), (2, 1), (2, 1)),
             ("pixels", (1, 1, most // 256 + more, 512), (1, 2), (1, 2)),
+            ("gaps", (1, 1, 2, 1), (1, 1), (most + more, most + more)),
         ):
             used = window.of(precision, shape, kernel, (1, 1), (0, 0), gaps)
             yield side("dilated_size", f"{name}_{sizes_of(shape)}", used)
