@@ -13,9 +13,9 @@ from torch.export import ExportedProgram
 from npu_assay.conformance.cases import cases_for
 from npu_assay.conformance.programs.build import build
 from npu_assay.conformance.table import load_table
+from npu_assay.partitioners.common.lowering import constants_of
 from npu_assay.partitioners.exir.backend import ConstantPass
 from npu_assay.partitioners.exir.ops import QUANTIZE_PER_TENSOR, target_name
-from npu_assay.partitioners.common.lowering import constants_of
 from npu_assay.partitioners.exir.program import copy_module
 from npu_assay.partitioners.exir.run import run_program
 from npu_assay.partitioners.exir.transform import transform_program

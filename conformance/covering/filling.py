@@ -130,7 +130,7 @@ def apart(domain: Domain, found: Sequence[Tried]) -> list[Pairing]:
 
 
 class _Classed:
-    """The programs of a domain that break no constraint, or one, and their classes; those that are put together are added."""
+    """Programs of a domain that break no constraint, or one, and their classes; more are put together."""
 
     def __init__(self, domain: Domain) -> None:
         self.domain = domain

@@ -360,7 +360,7 @@ def module(graph: Graph) -> nn.Module:
 
 
 def quantised_steps(graph: Graph) -> frozenset[str]:
-    """The steps that a quantizer deals with: those whose result is quantized, or that of the next one, as they may fuse.
+    """The steps that a quantizer deals with: those whose result is quantized, or that of the next, if they fuse.
 
     Of an operator between real numbers, though, no quantizer takes note; one without operands is the next one's.
     """

@@ -15,7 +15,19 @@ from typing import Any, Final
 import numpy as np
 
 from npu_assay.partitioners.exir.flatbuffer.schema import (
-    DTYPES, STRUCTS, Buffer, FormatError, Kind, Nested, Numbers, Record, Scalar, String, Strings, Table, Tables, Union,
+    DTYPES,
+    STRUCTS,
+    Buffer,
+    FormatError,
+    Kind,
+    Nested,
+    Numbers,
+    Record,
+    String,
+    Strings,
+    Table,
+    Tables,
+    Union,
 )
 
 DEPTH_LIMIT: Final = 32

@@ -11,7 +11,21 @@ import numpy as np
 
 from npu_assay.partitioners.exir.flatbuffer.layout import ALIGNMENT
 from npu_assay.partitioners.exir.flatbuffer.schema import (
-    CODES, DTYPES, STRUCTS, Buffer, FormatError, Kind, Nested, Numbers, Scalar, String, Strings, Table, Tables, Union, fitting,
+    CODES,
+    DTYPES,
+    STRUCTS,
+    Buffer,
+    FormatError,
+    Kind,
+    Nested,
+    Numbers,
+    Scalar,
+    String,
+    Strings,
+    Table,
+    Tables,
+    Union,
+    fitting,
 )
 
 
