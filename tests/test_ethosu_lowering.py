@@ -7,14 +7,17 @@ import pytest
 import torch
 from ethosu_runs import compiled
 from lowering_graphs import IMAGE, OTHER, POSITIVE, Operation, Q, X, activation, constant, convolution, graph, identity
+from torch import fx
 from tosa_graph_families import Case, wide
 from tosa_graphs import CASES, widened
 
 from npu_assay.conformance.programs.graph import Fill, Graph, Quant, Ref, Step, Value
+from npu_assay.partitioners.ethosu.lowering.context import constant_value
 from npu_assay.partitioners.ethosu.lowering.model import ModelBuilder
 from npu_assay.partitioners.ethosu.operators import LOWERINGS
 from npu_assay.partitioners.ethosu.runtime import EthosURuntime
 from npu_assay.partitioners.ethosu.tosa_format import read
+from npu_assay.partitioners.exir.compiling import CompileError
 from npu_assay.partitioners.exir.ops import DEQUANTIZE, GETITEM, QUANTIZE
 
 DEVICE = EthosURuntime()
@@ -216,6 +219,19 @@ def test_a_bias_in_the_steps_of_the_product_keeps_all_its_bits() -> None:
     )
     bias = next(tensor for tensor in found.model.tensors if tensor.dtype == "INT32" and tensor.name.endswith("bias"))
     assert bias.data is not None and bias.data.tolist() == [2**30]
+
+
+@pytest.mark.parametrize(
+    ("number", "fits"), [(2**31 - 1, True), (2**31, False), (-(2**31), True), (-(2**31) - 1, False)]
+)
+def test_64_bit_constants_are_those_of_32_bits(number: int, fits: bool) -> None:
+    node = fx.Graph().placeholder("k")
+    data = torch.tensor([number, 0])
+    if fits:
+        assert constant_value(node, data).data.tolist() == [number, 0]
+    else:
+        with pytest.raises(CompileError, match=r"int64 constant"):
+            constant_value(node, data)
 
 
 def test_constants_are_rescaled_when_compiling() -> None:

@@ -337,6 +337,12 @@ def test_the_report_is_logged(caplog: pytest.LogCaptureFixture, tmp_path: Path) 
     assert "aten_sqrt_default" in (tmp_path / "new" / "partition_report.txt").read_text()
 
 
+def test_the_report_is_written_where_nothing_is_logged(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    with caplog.at_level(logging.ERROR, logger="npu_assay.partitioners.ethosu.partitioner"):
+        EthosUPartitioner(EthosUCompileSpec(U55).dump_intermediate_artifacts_to(str(tmp_path))).partition(program())
+    assert not caplog.messages and "aten_sqrt_default" in (tmp_path / "partition_report.txt").read_text()
+
+
 def test_nothing_rejected() -> None:
     assert rejection_report([]) == "No nodes rejected."
 

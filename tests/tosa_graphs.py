@@ -72,7 +72,8 @@ def choices() -> dict[str, Case]:
     ]
     put = activation("v", (2, 5), Q)
     place = replace(indices("i", (2,), 3), fill=Fill("list", values=(2.0, 0.0)))
-    found += [Operation("index_put", "aten.index_put.default", (3, 5), ((Ref("i"),), Ref("v")), more=(place, put))]
+    for name, values in (("index_put", put), ("index_put_one_row", activation("v", (5,), Q))):
+        found += [Operation(name, "aten.index_put.default", (3, 5), ((Ref("i"),), Ref("v")), more=(place, values))]
     made |= {o.name: Case(o.graph(), 0, u55=False) for o in found}
     weights = constant("w", (6, 4), Q)
     looked = Step("y", "aten.embedding.default", (Ref("w"), Ref("i")), (), Q)

@@ -178,7 +178,7 @@ def _vanishes(node: fx.Node) -> bool:
 
 
 def _holds_uint8(node: fx.Node) -> bool:
-    if dtype_of(node) != torch.uint8 or is_qdq(node):
+    if dtype_of(node) != torch.uint8:
         return False
     selected = target_name(node.target) == GETITEM
     return not (selected and node.users and all(user.op == "output" for user in node.users))
