@@ -228,7 +228,8 @@ def test_64_bit_constants_are_those_of_32_bits(number: int, fits: bool) -> None:
     node = fx.Graph().placeholder("k")
     data = torch.tensor([number, 0])
     if fits:
-        assert constant_value(node, data).data.tolist() == [number, 0]
+        found = constant_value(node, data).data
+        assert found is not None and found.tolist() == [number, 0]
     else:
         with pytest.raises(CompileError, match=r"int64 constant"):
             constant_value(node, data)
