@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import pytest
@@ -195,6 +196,21 @@ def test_other_targets_have_other_multiples(units: int, shape: tuple[int, ...], 
         generate_neutron_compile_spec("imxrt700"), NeutronTargetSpec("small", {"small": target})
     )
     assert judge(lambda b: b.op(RELU, b.input(*shape)), partitioner).tagged == tagged
+
+
+@pytest.mark.parametrize("padding", [0, 2])
+def test_a_transposed_convolution_is_judged_alike_by_name(padding: int) -> None:
+    names = ("stride", "padding", "dilation", "transposed", "output_padding", "groups")
+    options: tuple[Any, ...] = ([1, 2], [0, padding], [1, 1], True, [0, 0], 1)
+
+    def write(by_name: bool, b: Builder) -> fx.Node:
+        given = (b.input(1, 8, 1, 16), b.weight(8, 16, 1, 2), b.bias(16))
+        if by_name:
+            return b.op("aten.convolution.default", *given, **dict(zip(names, options, strict=True)))
+        return b.op("aten.convolution.default", *given, *options)
+
+    one, other = (judge(partial(write, by_name)) for by_name in (False, True))
+    assert (one.tagged, one.reasons) == (other.tagged, other.reasons) and bool(one.tagged) == (padding == 0)
 
 
 def fake_weights(program: ExportedProgram) -> ExportedProgram:

@@ -54,7 +54,8 @@ must be horizontal, smaller than the kernel, and needs input height 1"""
 
 def _transposed_numbers(node: fx.Node, x: tuple[int, ...], weight: tuple[int, ...]) -> list[str]:
     """What is wrong with kernel, stride, padding and dilation. Source: v1.3.1."""
-    stride, padding, dilation, extra = (pair(node.args[position]) for position in (3, 4, 5, 7))
+    named = ((3, "stride"), (4, "padding"), (5, "dilation"), (7, "output_padding"))
+    stride, padding, dilation, extra = (pair(argument(node, *one)) for one in named)
     height, width = weight[2:]
     whole_or_half = stride[1] == width or (2 * stride[1] == width and shape(node)[2] == 1)
     conditions = {
