@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import struct
 from typing import Any
 
@@ -131,6 +132,25 @@ def test_the_bytes_are_those_of_googles_builder(absent: tuple[str, ...]) -> None
     builder = flatbuffers.Builder(64)
     builder.Finish(_by_builder(builder, ROOT, value), file_identifier=b"TEST")
     assert write(ROOT, value, b"TEST") == bytes(builder.Output())
+
+
+WIDE = in_order("Wide", a=Scalar("int8"), b=Scalar("int64"), c=Scalar("int16"), d=Scalar("float64"), e=String())
+MANY = in_order("Many", first=Scalar("uint8"), tables=Tables(WIDE), last=Nested(WIDE))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_tables_of_any_fields_are_those_of_googles_builder(seed: int) -> None:
+    """Numbers of 8 bytes after any count of bytes, and tables with equal vtables, which are written once."""
+    draw = random.Random(seed)
+
+    def wide() -> dict[str, Any]:
+        value = {"a": 1, "b": 2**40, "c": 3, "d": 0.5, "e": "x" * draw.randrange(9)}
+        return {name: value[name] for name in value if draw.random() < 0.6}
+
+    value = {"first": 1, "tables": [wide() for _ in range(draw.randrange(12))], "last": wide()}
+    builder = flatbuffers.Builder(64)
+    builder.Finish(_by_builder(builder, MANY, value), file_identifier=b"TEST")
+    assert write(MANY, value, b"TEST") == bytes(builder.Output())
 
 
 def test_vectors_are_read_only_views_that_start_aligned() -> None:

@@ -52,7 +52,7 @@ class _Writer:
             raise FormatError("field", repr(unknown), f"one of {sorted(table.fields)}", table.name)
         names: list[str] = []
         stored: list[float] = []
-        for name, _, kind, _ in table.stored:
+        for name, (_, kind) in table.fields.items():
             if isinstance(kind, Scalar):
                 if name in value:
                     number = fitting(value[name], kind.type, f"{table.name}.{name}")
