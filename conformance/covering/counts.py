@@ -9,8 +9,8 @@ from dataclasses import astuple, dataclass
 class Counts:
     """How much of MC/DC and of 2-way coverage is shown: `deciding` of `atoms`, `together` of `pairs`.
 
-    Of what is not shown, no program near shows `impossible` of MC/DC and `apart` of the pairs, as a search found; the
-    rest is open.
+    Of what is not shown, a search found no program near for `impossible` of MC/DC and `apart` of the pairs; the rest is
+    open.
     """
 
     deciding: int
@@ -35,7 +35,7 @@ class Counts:
 
 
 def share(shown: int, owed: int, impossible: int) -> str:
-    """`12 shown, 3 no program near shows, 1 open: 93.7 %`, rounded down so that only everything is 100 %.
+    """`12 shown, 3 that no program near shows, 1 open: 93.7 %`, rounded down so that only everything is 100 %.
 
     The share is what is shown, and what was searched for in vain. "-" where nothing is owed.
     """
@@ -43,4 +43,4 @@ def share(shown: int, owed: int, impossible: int) -> str:
         return "-"
     known = shown + impossible
     percent = f"{1000 * known // owed / 10:.1f} %"
-    return f"{shown} shown, {impossible} no program near shows, {owed - known} open: {percent}"
+    return f"{shown} shown, {impossible} that no program near shows, {owed - known} open: {percent}"

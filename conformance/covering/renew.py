@@ -113,7 +113,7 @@ def _short(case: Case) -> str:
 def _told(found: Mapping[str, Any]) -> str:
     still = sum(not each["moved"] for each in (*found["holes"], *found["apart"]))
     proved = len(found["holes"]) + len(found["apart"]) - still
-    return f"{len(found['cases'])} cases, {proved} no program near shows, {still} open"
+    return f"{len(found['cases'])} cases, {proved} that no program near shows, {still} open"
 
 
 def write(table: Table, found: Mapping[str, Any]) -> None:
