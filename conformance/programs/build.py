@@ -367,8 +367,12 @@ def quantised_steps(graph: Graph) -> frozenset[str]:
     own = {step.name for step in graph.steps if step.quant is not None}
     quantised = own | {value.name for value in graph.values if value.quant is not None}
     before = {ref.name for step in graph.steps if step.name in own for ref in references(step.args)}
-    real = {s.name for s in graph.steps if (refs := references(s.args)) and quantised.isdisjoint(r.name for r in refs)}
-    return frozenset(own | (before & {step.name for step in graph.steps} - real))
+
+    def is_marked(step: Step) -> bool:
+        operands = {ref.name for ref in references(step.args)}
+        return step.name in own or (step.name in before and (not operands or bool(operands & quantised)))
+
+    return frozenset(step.name for step in graph.steps if is_marked(step))
 
 
 def build(graph: Graph, preserve: Collection[str] = (), mark: str = "") -> ExportedProgram:

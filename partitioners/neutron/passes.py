@@ -349,7 +349,7 @@ def judged_passes(macs: int) -> tuple[Pass, ...]:
     return (*whole, split_to_slices_of_one, reshape_to_view, division, split_leading, split_trailing)
 
 
-def concern(graph: fx.Graph) -> bool:
+def may_change(graph: fx.Graph) -> bool:
     """Whether these passes may change the graph: it has an operator that they replace, or two right after another."""
     for node in filter(is_compute, graph.nodes):
         if target_name(node.target) in REPLACED:

@@ -18,7 +18,7 @@ from torch.export import ExportedProgram
 from npu_assay.partitioners.exir.backend import ConstantPass, Pass
 from npu_assay.partitioners.exir.program import copy_module
 from npu_assay.partitioners.exir.qdq import is_dequantize
-from npu_assay.partitioners.neutron.passes import concern
+from npu_assay.partitioners.neutron.passes import may_change
 
 ORIGIN = "neutron_origin"
 """The key in a rewritten node's meta of the name that the node has in the program."""
@@ -32,7 +32,7 @@ def rewritten(
     It is the program's own module where the passes change nothing. passes: those that the partitioner judges by.
     constants: the data of constants by placeholder name, None where it is not known.
     """
-    if not concern(program.graph):
+    if not may_change(program.graph):
         own: fx.GraphModule = program.graph_module
         return own
     module = copy_module(program.graph_module)
