@@ -13,6 +13,7 @@ from npu_assay.conformance.cases import cases_for
 from npu_assay.conformance.cases.witnesses import changed, changes, content_key, is_found
 from npu_assay.conformance.cases.witnesses import shipped as found_cases
 from npu_assay.conformance.cli import main
+from npu_assay.conformance.covering import filling
 from npu_assay.conformance.covering.atoms import owed
 from npu_assay.conformance.covering.domain import Domain
 from npu_assay.conformance.covering.looks import Look, looks, places
@@ -149,7 +150,7 @@ def test_a_case_that_is_missing_is_found() -> None:
     assert all(each.shown is not None for each in owed(rank, [*found, *(each.look for each in chosen)]))
 
 
-def domain_of(name: str, row: str, precision: str) -> Domain:
+def domain_of(name: str, row: str, precision: str | None) -> Domain:
     """The domain of a row of another table."""
     whole = load_table(name)
     table = replace(whole, rows=(whole.row(row),))
@@ -185,7 +186,26 @@ def test_a_third_knob_mends_what_breaks_one_constraint() -> None:
             (first, (name, _)) = found.turns
             assert (first,) == each.turns and name != first[0] and name in moving
             mended += found.look.good
-    assert mended > 2
+    assert mended > 2 and domain.further(*alone[0]) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "precision", "kind"),
+    [
+        ("ethos_u85@1.5", "aten.alias_copy.default", "int8", "holes"),
+        ("neutron@1.4", "aten.maximum.default", None, "apart"),
+    ],
+)
+def test_a_third_knob_leaves_fewer_holes(
+    name: str, row: str, precision: str | None, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of decisions and of pairs."""
+    domain = domain_of(name, row, precision)
+    cases = [look.case for look in domain.looks]
+    _, mended = searched(domain.held, domain.looks, cases)
+    monkeypatch.setattr(filling, "MENDED", 0)
+    _, left = searched(domain.held, domain.looks, cases)
+    assert len(mended[kind]) < len(left[kind])
 
 
 def test_torch_refusing_every_other_type_of_an_operand_is_a_proof() -> None:

@@ -73,8 +73,10 @@ class Domain:
         self._placed = dict[tuple[str, Turns], Tried]()
         self._knobs = dict[str, tuple[Knob, ...]]()
         self._movers_of = dict[str, set[str]]()
+        self._turned = set[str]()
         self._options = list(dict.fromkeys(case.options for case in self._taken.values() if _hashable(case.options)))
         self.starts = _starts(held, looks)
+        self._start = {look.case.id: look for look in self.starts}
         told = {n for each in held for n in (*each.predicate.numbers, *_numbers(each.value))}
         self._told = sorted(told)
 
@@ -159,33 +161,31 @@ class Domain:
 
     def seconds(self, hole: Owed) -> None:
         """A second knob that moves what a hole is about, from programs that differ in the truths of its atoms."""
-        movers = self._movers(hole)
+        index, _ = self.atom(hole)
+        movers = self._movers(hole.code, [index], [hole.feature] if hole.feature else [])
         patterns = dict[object, Tried]()
         for each in self.tried:
             if each.cost == 1:
-                wrong = frozenset(code for code, said in each.look.truths.items() if said is False)
+                wrong = frozenset(each.look.broken)
                 if len(wrong - {hole.code}) <= 1:
                     patterns.setdefault((each.start, each.look.atoms[hole.code], wrong), each)
-        starts = {look.case.id: look for look in self.starts}
         for each in list(patterns.values())[:PATTERNS]:
             ((first, place),) = each.turns
-            for knob in self.knobs(starts[each.start]):
+            for knob in self.knobs(self._start[each.start]):
                 if knob.name in movers and knob.name != first:
                     for other in knob.values:
-                        self.turn(starts[each.start], ((first, place), (knob.name, other)))
+                        self.turn(self._start[each.start], ((first, place), (knob.name, other)))
 
-    def _movers(self, hole: Owed) -> set[str]:
-        """The knobs that move the hole's feature, or turn its atom."""
-        index, defined = self._atom(hole)
-        starts = {look.case.id: look for look in self.starts}
+    def _movers(self, code: str, atoms: Sequence[int], features: Iterable[str]) -> set[str]:
+        """The knobs that by themselves move one of these features, or turn one of these atoms, of a constraint."""
+        defined = next(each for each in self.held if each.code == code)
         found = set[str]()
         for each in self.tried:
-            if each.cost != 1 or each.turns[0][0] in found:
-                continue
-            start = starts[each.start]
-            turned = start.atoms[hole.code][index] != each.look.atoms[hole.code][index]
-            if turned or (hole.feature and self._moved(defined, hole.feature, start, each.look)):
-                found.add(each.turns[0][0])
+            if each.cost == 1 and each.turns[0][0] not in found:
+                one, other = self._start[each.start], each.look
+                turned = any(one.atoms[code][index] != other.atoms[code][index] for index in atoms)
+                if turned or any(self._moved(defined, feature, one, other) for feature in features):
+                    found.add(each.turns[0][0])
         return found
 
     def _moved(self, defined: Defined, feature: str, one: Look, other: Look) -> bool:
@@ -194,7 +194,8 @@ class Domain:
         listed = isinstance(before, tuple) and any(isinstance(item, Operand) for item in before)
         return not listed and bool(before != after)
 
-    def _atom(self, hole: Owed) -> tuple[int, Defined]:
+    def atom(self, hole: Owed) -> tuple[int, Defined]:
+        """The place of a hole's atom in its constraint, and the constraint."""
         defined = next(each for each in self.held if each.code == hole.code)
         return next(i for i, atom in enumerate(defined.predicate.atoms) if atom.text == hole.atom), defined
 
@@ -207,11 +208,10 @@ class Domain:
 
     def between(self, hole: Owed) -> None:
         """Steps towards the limit of an ordered atom, along each number that takes a program over it."""
-        index, _ = self._atom(hole)
-        starts = {look.case.id: look for look in self.starts}
+        index, _ = self.atom(hole)
         done = set[object]()
         for each in list(self.tried):
-            start, (*rest, (name, place)) = starts[each.start], each.turns or (("", None),)
+            start, (*rest, (name, place)) = self._start[each.start], each.turns or (("", None),)
             if not name:
                 continue
             knob = next((k for k in self.knobs(start) if k.name == name), None)
@@ -258,31 +258,28 @@ class Domain:
         turns = dict(one.turns)
         if any(turns.get(name, place) != place for name, place in other.turns):
             return None
-        start = next(look for look in self.starts if look.case.id == one.start)
-        return self.turn(start, tuple({**turns, **dict(other.turns)}.items()))
+        return self.turn(self._start[one.start], tuple({**turns, **dict(other.turns)}.items()))
 
-    def further(self, each: Tried, code: str) -> Iterator[Tried]:
-        """The new programs with one more knob turned, of those that move a constraint."""
-        start, done = next(look for look in self.starts if look.case.id == each.start), dict(each.turns)
-        for knob in self.knobs(start):
-            for place in knob.values if knob.name in self._moving(code) - done.keys() else ():
-                found = self.turn(start, (*each.turns, (knob.name, place)))
-                if found is not None:
-                    yield found
+    def further(self, each: Tried, code: str) -> list[Tried]:
+        """The new programs with one more knob turned, of those that move a constraint; none the second time."""
+        if each.look.case.id in self._turned:
+            return []
+        self._turned.add(each.look.case.id)
+        start, left = self._start[each.start], self._moving(code) - dict(each.turns).keys()
+        turns = (
+            (*each.turns, (knob.name, place))
+            for knob in self.knobs(start)
+            if knob.name in left
+            for place in knob.values
+        )
+        return [found for found in (self.turn(start, one) for one in turns) if found is not None]
 
     def _moving(self, code: str) -> set[str]:
-        """The knobs that move a feature of a constraint by themselves, or turn one of its atoms."""
+        """The knobs that move anything of a constraint by themselves, as they are found at first."""
         if code not in self._movers_of:
-            defined = next(each for each in self.held if each.code == code)
-            features = dict.fromkeys(feature for atom in defined.predicate.atoms for feature in asked(atom))
-            starts = {look.case.id: look for look in self.starts}
-            found = self._movers_of[code] = set[str]()
-            for each in self.tried:
-                if each.cost == 1 and each.turns[0][0] not in found:
-                    one, other = starts[each.start], each.look
-                    moved = one.atoms[code] != other.atoms[code]
-                    if moved or any(self._moved(defined, feature, one, other) for feature in features):
-                        found.add(each.turns[0][0])
+            atoms = next(each for each in self.held if each.code == code).predicate.atoms
+            features = dict.fromkeys(feature for atom in atoms for feature in asked(atom))
+            self._movers_of[code] = self._movers(code, range(len(atoms)), features)
         return self._movers_of[code]
 
 
@@ -292,7 +289,7 @@ def _judged(case: Case, start: Look, look: Look, turns: Turns) -> Case:
     What breaks one alone is rejected for it, whether or not others are defined: they are not broken. A row in one
     precision says nothing of programs in another that break no constraint.
     """
-    wrong = [code for code, said in look.truths.items() if said is False]
+    wrong = look.broken
     coded = wrong == ["dtype"] and any(name.endswith("_code") for name, _ in turns)  # weights have rules of their own
     if len(wrong) == 1 and not coded:
         return replace(case, expect="reject", reason=wrong[0], delegates=None)

@@ -41,8 +41,7 @@ def filled(domain: Domain) -> list[Tried]:
 
 def on_missing_side(domain: Domain, hole: Owed) -> list[Tried]:
     """The programs in which the atom decides, with the truth that no case has which shows it."""
-    defined = next(each for each in domain.held if each.code == hole.code)
-    index = next(i for i, atom in enumerate(defined.predicate.atoms) if atom.text == hole.atom)
+    index, defined = domain.atom(hole)
 
     def side(look: Look) -> bool | None:
         found = side_of(defined, index, look)
@@ -55,18 +54,13 @@ def on_missing_side(domain: Domain, hole: Owed) -> list[Tried]:
 
 def _mend(domain: Domain, left: Sequence[Owed]) -> None:
     """Turn one more knob of programs on the side that is missing, where they break one other constraint alone."""
-    turned = set[str]()
     for hole in left:
-        near = (e for e in on_missing_side(domain, hole) if len(_broken(e.look) - {hole.code}) == 1)
-        for each in sorted(near, key=lambda each: each.cost)[:MENDED]:
-            if each.look.case.id not in turned:
-                turned.add(each.look.case.id)
-                (code,) = _broken(each.look) - {hole.code}
-                list(domain.further(each, code))
-
-
-def _broken(look: Look) -> set[str]:
-    return {code for code, said in look.truths.items() if said is False}
+        near = [
+            (each, [code for code in each.look.broken if code != hole.code]) for each in on_missing_side(domain, hole)
+        ]
+        alone = ((each, codes[0]) for each, codes in near if len(codes) == 1)
+        for each, code in sorted(alone, key=lambda found: found[0].cost)[:MENDED]:
+            domain.further(each, code)
 
 
 def _deciding(domain: Domain) -> list[Tried]:
@@ -137,14 +131,13 @@ class _Classed:
         self.goods = list[Tried]()
         self._having = defaultdict[tuple[Factor, str], dict[str, Tried]](dict)
         self._almost = defaultdict[tuple[Factor, str], dict[str, Tried]](dict)
-        self._turned = set[str]()
         for each in domain.tried:
             self._add(each)
 
     def _add(self, each: Tried) -> None:
         if each.look.good:
             self.goods.append(each)
-        elif len(_broken(each.look)) != 1:
+        elif len(each.look.broken) != 1:
             return
         having = self._having if each.look.good else self._almost
         for found in classes(self.domain.held, each.look).items():
@@ -169,17 +162,11 @@ class _Classed:
                     return
 
     def mended(self, pair: Key) -> None:
-        """Turn one more knob of programs that have both classes and break one constraint alone, until none is broken.
-
-        Each such program is turned once, whatever the pair.
-        """
+        """Turn one more knob of programs that have both classes and break one constraint, until one breaks none."""
         one, other = (self._almost[found] for found in pair)
-        near = sorted((one[name] for name in one.keys() & other.keys()), key=lambda each: each.cost)
+        near = sorted((each for name, each in one.items() if name in other), key=lambda each: each.cost)
         for each in [] if self.both(pair) else near[:MENDED]:
-            if each.look.case.id in self._turned:
-                continue
-            self._turned.add(each.look.case.id)
-            for found in self.domain.further(each, *_broken(each.look)):
+            for found in self.domain.further(each, *each.look.broken):
                 if found.look.good:  # those that are not would be turned again, and again
                     self._add(found)
             if self.both(pair):

@@ -38,6 +38,11 @@ class Look:
         return self._kept[key]
 
     @property
+    def broken(self) -> list[str]:
+        """The constraints that the program breaks, by code."""
+        return [code for code, said in self.truths.items() if said is False]
+
+    @property
     def good(self) -> bool:
         """Whether it is accepted, and no constraint says otherwise."""
         return self.case.expect == "accept" and False not in self.truths.values()

@@ -91,7 +91,7 @@ def proof(domain: Domain, hole: Owed) -> Proof:
     defined = next((each for each in domain.held if each.code == hole.code), None)
     if defined is None:
         raise ValueError(f"{hole.code}: no constraint of the row, expected one of {[e.code for e in domain.held]}")
-    index = next(i for i, atom in enumerate(defined.predicate.atoms) if atom.text == hole.atom)
+    index, _ = domain.atom(hole)
     found = on_missing_side(domain, hole)
     seen = [*domain.every_look, *(each.look for each in domain.unfit)]
     values = {repr(domain.value(defined, hole.feature, look)) for look in seen} if hole.feature else set[str]()
@@ -122,7 +122,7 @@ def _proof(domain: Domain, found: Sequence[Tried], own: str, moved: bool) -> Pro
     others = Counter[str]()
     silent = 0
     for each in found:
-        broken = [code for code, said in each.look.truths.items() if said is False and code != own]
+        broken = [code for code in each.look.broken if code != own]
         others.update(broken)
         silent += not broken
     return Proof(domain.count, domain.refused, len(found), tuple(others.most_common()), silent, moved)
