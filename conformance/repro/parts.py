@@ -67,7 +67,10 @@ def run(program):
 '''
 
 XNNPACK_DEVICE = "ExecuTorch's runtime"
-XNNPACK_CALL = """Runtime.get().load_program(args[0].buffer()).load_method("forward").execute(list(args[1:]))"""
+# ExecuTorch's method does not keep the file's bytes: without a name for them it crashes now and then.
+XNNPACK_CALL = (
+    """Runtime.get().load_program(buffer := args[0].buffer()).load_method("forward").execute(list(args[1:]))"""
+)
 ARM_DEVICE = "the TOSA reference model"
 ARM_CALL = """[
             torch.tensor(y)

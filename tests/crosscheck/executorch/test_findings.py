@@ -5,6 +5,7 @@ Of ExecuTorch 1.5.1 and 1.3.1 each environment has one, and runs the scripts of 
 
 from __future__ import annotations
 
+import ast
 import re
 from importlib.metadata import version
 from pathlib import Path
@@ -36,6 +37,24 @@ def test_the_fault_shows(page: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: Path(page).stem)
 def test_no_script_forges_an_annotation(page: str) -> None:
     assert FORGED not in scripts(page)[0]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: Path(page).stem)
+def test_the_bytes_of_a_program_have_a_name(page: str) -> None:
+    """A method of ExecuTorch's runtime does not keep them: freed, the script crashes now and then."""
+    assert nameless(scripts(page)[0]) == []
+
+
+def test_bytes_without_a_name_are_found() -> None:
+    assert nameless('load_program(x.buffer).load_method("forward")') == ["x.buffer"]
+    assert nameless("load_program(b := x.buffer); load_program(b); load_program(b, verification=1)") == []
+
+
+def nameless(script: str) -> list[str]:
+    """What a script gives `load_program` without naming it."""
+    calls = [node for node in ast.walk(ast.parse(script)) if isinstance(node, ast.Call)]
+    loads = [call.args[0] for call in calls if ast.unparse(call.func).rpartition(".")[2] == "load_program"]
+    return [ast.unparse(given) for given in loads if not isinstance(given, ast.Name | ast.NamedExpr)]
 
 
 def test_scripts_of_this_release_are_run() -> None:
