@@ -13,7 +13,7 @@ from npu_assay.conformance.covering.pairs import Factor, Pairing, classes, pairi
 
 FEW = 50  # ways to show one hole that are weighed
 ROUNDS = 4  # accepted programs may bring new classes, which owe new pairs
-MENDED = 2  # programs for a hole, or for two classes, that are turned further, as they break one constraint
+MENDED = 4  # programs for a hole, or for two classes, that are turned further, as they break one constraint
 TRIES = 36  # pairs of programs that are put together for two classes
 Key = tuple[tuple[Factor, str], tuple[Factor, str]]  # two classes of two atoms
 Need = frozenset[str]  # the programs that a hole needs, by id
