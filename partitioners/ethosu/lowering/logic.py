@@ -88,10 +88,10 @@ def _code_limit(operation: Operation, quant: QParams) -> int | None:
     target: Any = operation.node.target
     holds = target(dequantised(codes, quant), operation.arguments["other"])
     kind = _kind(operation)
-    found = [int(code) for code in codes[holds if kind in ("gt", "ge", "eq") else ~holds]]
+    found = codes[holds if kind in ("gt", "ge", "eq") else ~holds]
     if kind in ("eq", "ne") and len(found) > 1:
         return None
-    return found[0] if found else quant.qmax + 1
+    return int(found[0]) if len(found) else quant.qmax + 1
 
 
 def logical(code: str) -> Lower:
