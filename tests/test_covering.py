@@ -20,6 +20,7 @@ from npu_assay.conformance.covering.looks import Look, looks, places
 from npu_assay.conformance.covering.measure import RowCoverage, measure
 from npu_assay.conformance.covering.pairs import pairings
 from npu_assay.conformance.covering.proofs import proof, searched
+from npu_assay.conformance.covering.renew import _fuller
 from npu_assay.conformance.covering.shipped import shipped
 from npu_assay.conformance.covering.text import counts, page, total
 from npu_assay.conformance.predicates.definitions import Defined, defined
@@ -283,3 +284,14 @@ def test_reports_show_what_is_counted(name: str) -> None:
     """`shipped.toml` has what `assay table coverage` counts: `vars(total(...))` under the digest of the table."""
     table = load_table(name)
     assert shipped()[table.sha256] == total(measure(table, cases_for(table)))
+
+
+def test_a_search_that_shows_less_changes_nothing() -> None:
+    """Of what an earlier search has shown, none is told as what no program near shows."""
+    known, less = {"cases": [{}], "holes": [{}], "apart": []}, {"cases": [], "holes": [{}], "apart": [{}]}
+    more = {"cases": [{}, {}], "holes": [], "apart": []}
+    assert _fuller(less, known, 1) is known
+    assert _fuller(dict(known), known, 1) is known
+    assert _fuller(more, known, 1) is more
+    assert _fuller(less, known, 0) is less, "the case that showed more is gone"
+    assert _fuller(less, None, 0) is less

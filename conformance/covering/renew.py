@@ -2,8 +2,8 @@
 
 Writes `cases/found/NAME.json`, which all releases of a table share: for each row in each precision, by its content,
 the cases that were found, the proofs of what cannot be shown, and of a release that follows another the answers that
-`cases.loosened` needs. Rows whose content is known already are left as they are, unless `--all` is given: what is
-written does not depend on that, as each row is searched by itself. Prints the numbers for `shipped.toml`.
+`cases.loosened` needs. Rows whose content is known already are left as they are, unless `--all` is given: then each is
+searched by itself, and written where the search shows more than is known, or where known cases are gone.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -35,6 +35,7 @@ def renewed(table: Table, again: bool, only: Sequence[str] = ()) -> dict[str, An
     """What is found for every row in each precision, by content. only: names of rows, where others are left."""
     known = dict(shipped())
     looked, every = _written(table, only)
+    kept_cases = Counter((case.row, case.precision) for case in cases_for(table) if is_found(case))
     here = {content_key(each, *place) for each in releases(table) for place in places(each)}
     found = {key: told for key, told in known.items() if key in here}
     for row, precision in places(table):
@@ -42,7 +43,8 @@ def renewed(table: Table, again: bool, only: Sequence[str] = ()) -> dict[str, An
         asked = not only or row.name in only or f"{row.name}/{precision}" in only
         if not asked or (key in known and not again):
             continue
-        found[key] = _searched(defined(table, row, precision), looked[place], every[place])
+        new = _searched(defined(table, row, precision), looked[place], every[place])
+        found[key] = _fuller(new, known.get(key), kept_cases[place])
         write(table, found)  # a search that is stopped goes on
         print(f"{row.name} {precision or ''}: {_told(found[key])}", file=sys.stderr, flush=True)
     for key, answers in answers_of(table).items():
@@ -86,6 +88,20 @@ def _searched(own: Sequence[Defined], found: Sequence[Look], every: Sequence[Cas
     return {"cases": [_case(each, cases, names) for each in chosen], **proofs}
 
 
+def _fuller(new: Mapping[str, Any], known: Mapping[str, Any] | None, cases: int) -> Mapping[str, Any]:
+    """What was found now, or what is known of a row if that shows as much and all its cases are there.
+
+    Of what an earlier search has shown, a later one in another order must not say that no program near shows it.
+    """
+    if known is None or cases < len(known["cases"]):
+        return new
+    return known if _left(known) <= _left(new) else new
+
+
+def _left(found: Mapping[str, Any]) -> int:
+    return len(found["holes"]) + len(found["apart"])
+
+
 def _case(found: Tried, cases: Mapping[str, Case], names: set[str]) -> dict[str, Any]:
     start, case = cases[found.start], found.look.case
     turns = "_and_".join(f"{name}_{_word(place)}" for name, place in found.turns) or "options"
@@ -112,8 +128,7 @@ def _short(case: Case) -> str:
 
 def _told(found: Mapping[str, Any]) -> str:
     still = sum(not each["moved"] for each in (*found["holes"], *found["apart"]))
-    proved = len(found["holes"]) + len(found["apart"]) - still
-    return f"{len(found['cases'])} cases, {proved} that no program near shows, {still} open"
+    return f"{len(found['cases'])} cases, {_left(found) - still} that no program near shows, {still} open"
 
 
 def write(table: Table, found: Mapping[str, Any]) -> None:
