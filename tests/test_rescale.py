@@ -114,6 +114,18 @@ def test_tosa_multiplier(real: float, expected: tuple[int, int]) -> None:
     assert tosa_multiplier(real) == expected
 
 
+@pytest.mark.parametrize("width", [16, 32])
+@pytest.mark.parametrize("power", [-20, 0, 3])
+def test_what_rounds_up_to_a_power_of_two_is_that_power(power: int, width: int) -> None:
+    """One bit more than the multiplier's type has: half of it, and a shift less."""
+    most = 2.0 ** (power + 1)
+    assert (
+        tosa_multiplier(most * (1 - 2.0**-width), width)
+        == tosa_multiplier(most, width)
+        == (2 ** (width - 2), width - 3 - power)
+    )
+
+
 def test_a_left_shift_comes_first_and_wraps() -> None:
     assert tflite_double_round(torch.tensor([3, -3]), HALF, 2).tolist() == [6, -6]
     assert tflite_double_round(torch.tensor([2**30]), HALF, 2).tolist() == [0]
