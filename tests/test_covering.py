@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -288,8 +289,9 @@ def test_reports_show_what_is_counted(name: str) -> None:
 
 def test_a_search_that_shows_less_changes_nothing() -> None:
     """Of what an earlier search has shown, none is told as what no program near shows."""
-    known, less = {"cases": [{}], "holes": [{}], "apart": []}, {"cases": [], "holes": [{}], "apart": [{}]}
-    more = {"cases": [{}, {}], "holes": [], "apart": []}
+    known: dict[str, Any] = {"cases": [{}], "holes": [{}], "apart": []}
+    less: dict[str, Any] = {"cases": [], "holes": [{}], "apart": [{}]}
+    more: dict[str, Any] = {"cases": [{}, {}], "holes": [], "apart": []}
     assert _fuller(less, known, 1) is known
     assert _fuller(dict(known), known, 1) is known
     assert _fuller(more, known, 1) is more
