@@ -71,6 +71,16 @@ def shows(script: str, folder: Path, python: str = sys.executable, tries: int = 
     return shown
 
 
+def nameless(script: str) -> list[str]:
+    """The bytes without a name that a script gives ExecuTorch's `load_program`, as they are written.
+
+    A method of its runtime does not keep them: freed, the script crashes now and then.
+    """
+    calls = [node for node in ast.walk(ast.parse(script)) if isinstance(node, ast.Call)]
+    loads = [call.args[0] for call in calls if ast.unparse(call.func).rpartition(".")[2] == "load_program"]
+    return [ast.unparse(given) for given in loads if not isinstance(given, ast.Name | ast.NamedExpr)]
+
+
 def needed(script: str) -> set[str]:
     """The distributions whose modules a script imports, those of the standard library left out."""
     modules: set[str] = set()

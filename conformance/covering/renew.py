@@ -3,7 +3,8 @@
 Writes `cases/found/NAME.json`, which all releases of a table share: for each row in each precision, by its content,
 the cases that were found, the proofs of what cannot be shown, and of a release that follows another the answers that
 `cases.loosened` needs. Rows whose content is known already are left as they are, unless `--all` is given: then each is
-searched by itself, and written where the search shows more than is known, or where known cases are gone.
+searched by itself, and written where the search shows more than is known, or as much with fewer cases, or where known
+cases are gone. Prints the numbers of each row.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def renewed(table: Table, again: bool, only: Sequence[str] = ()) -> dict[str, An
     """What is found for every row in each precision, by content. only: names of rows, where others are left."""
     known = dict(shipped())
     looked, every = _written(table, only)
-    kept_cases = Counter((case.row, case.precision) for case in cases_for(table) if is_found(case))
+    there = Counter((case.row, case.precision) for case in cases_for(table) if is_found(case))
     here = {content_key(each, *place) for each in releases(table) for place in places(each)}
     found = {key: told for key, told in known.items() if key in here}
     for row, precision in places(table):
@@ -44,7 +45,7 @@ def renewed(table: Table, again: bool, only: Sequence[str] = ()) -> dict[str, An
         if not asked or (key in known and not again):
             continue
         new = _searched(defined(table, row, precision), looked[place], every[place])
-        found[key] = _fuller(new, known.get(key), kept_cases[place])
+        found[key] = _fuller(new, known.get(key), there[place])
         write(table, found)  # a search that is stopped goes on
         print(f"{row.name} {precision or ''}: {_told(found[key])}", file=sys.stderr, flush=True)
     for key, answers in answers_of(table).items():
@@ -88,17 +89,18 @@ def _searched(own: Sequence[Defined], found: Sequence[Look], every: Sequence[Cas
     return {"cases": [_case(each, cases, names) for each in chosen], **proofs}
 
 
-def _fuller(new: Mapping[str, Any], known: Mapping[str, Any] | None, cases: int) -> Mapping[str, Any]:
-    """What was found now, or what is known of a row if that shows as much and all its cases are there.
+def _fuller(new: Mapping[str, Any], known: Mapping[str, Any] | None, there: int) -> Mapping[str, Any]:
+    """What was found now, or what is known of a row if that shows as much, with no more cases, all of which are there.
 
     Of what an earlier search has shown, a later one in another order must not say that no program near shows it.
     """
-    if known is None or cases < len(known["cases"]):
+    if known is None or there < len(known["cases"]):
         return new
-    return known if _left(known) <= _left(new) else new
+    return min(known, new, key=lambda found: (_left(found), len(found["cases"])))
 
 
 def _left(found: Mapping[str, Any]) -> int:
+    """How many decisions and pairs no case shows."""
     return len(found["holes"]) + len(found["apart"])
 
 

@@ -5,7 +5,6 @@ Of ExecuTorch 1.5.1 and 1.3.1 each environment has one, and runs the scripts of 
 
 from __future__ import annotations
 
-import ast
 import re
 from importlib.metadata import version
 from pathlib import Path
@@ -15,7 +14,7 @@ import pytest
 pytest.importorskip("executorch", reason="the scripts need it")
 
 from crosscheck.executorch.half_arithmetic import NOT_SHOWN
-from page_scripts import REPORTS, TRIES, scripts, shows, text
+from page_scripts import REPORTS, TRIES, nameless, scripts, shows, text
 
 from npu_assay.conformance.findings import findings
 
@@ -41,20 +40,12 @@ def test_no_script_forges_an_annotation(page: str) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: Path(page).stem)
 def test_the_bytes_of_a_program_have_a_name(page: str) -> None:
-    """A method of ExecuTorch's runtime does not keep them: freed, the script crashes now and then."""
     assert nameless(scripts(page)[0]) == []
 
 
 def test_bytes_without_a_name_are_found() -> None:
     assert nameless('load_program(x.buffer).load_method("forward")') == ["x.buffer"]
     assert nameless("load_program(b := x.buffer); load_program(b); load_program(b, verification=1)") == []
-
-
-def nameless(script: str) -> list[str]:
-    """What a script gives `load_program` without naming it."""
-    calls = [node for node in ast.walk(ast.parse(script)) if isinstance(node, ast.Call)]
-    loads = [call.args[0] for call in calls if ast.unparse(call.func).rpartition(".")[2] == "load_program"]
-    return [ast.unparse(given) for given in loads if not isinstance(given, ast.Name | ast.NamedExpr)]
 
 
 def test_scripts_of_this_release_are_run() -> None:
