@@ -132,7 +132,12 @@ def show(backend: str, operator: str | None, table: str | None) -> None:
 @click.option("--scheduler", metavar="ADDRESS", help="Run on the workers of a Dask scheduler, like tcp://host:8786.")
 @click.option("--resume", is_flag=True, help="Go on with an interrupted run of the same cases in the same folder.")
 @click.option(
-    "--timeout", metavar="SECONDS", type=Seconds(), default=120.0, show_default=True, help="Seconds per case."
+    "--timeout",
+    metavar="SECONDS",
+    type=Seconds(),
+    default=120.0,
+    show_default=True,
+    help="Seconds of processor time per case.",
 )
 @click.option(
     "--memory", metavar="MIB", type=click.IntRange(1, MOST), default=4096, show_default=True, help="Mebibytes per case."

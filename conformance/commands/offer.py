@@ -50,7 +50,12 @@ SHOWN = 20  # wrong programs
     help="Write the record to this folder; assay-BACKEND-offers if left out.",
 )
 @click.option(
-    "--timeout", metavar="SECONDS", type=Seconds(), default=120.0, show_default=True, help="Seconds per case."
+    "--timeout",
+    metavar="SECONDS",
+    type=Seconds(),
+    default=120.0,
+    show_default=True,
+    help="Seconds of processor time per case.",
 )
 @click.option(
     "--memory", metavar="MIB", type=click.IntRange(1, MOST), default=4096, show_default=True, help="Mebibytes per case."

@@ -100,7 +100,7 @@ timeout_option = click.option(
     type=Seconds(),
     default=120.0,
     show_default=True,
-    help="Seconds for the model's process.",
+    help="Seconds of processor time for the model's process.",
 )
 memory_option = click.option(
     "--memory",

@@ -86,7 +86,12 @@ class Cases(click.IntRange):
     help="Expect a certificate of this level, or of a higher one: tags, compiles, runs, numbers.",
 )
 @workers_option
-@click.option("--timeout", metavar="SECONDS", type=Seconds(), help="Seconds per case; the certificate's if left out.")
+@click.option(
+    "--timeout",
+    metavar="SECONDS",
+    type=Seconds(),
+    help="Seconds of processor time per case; the certificate's if left out.",
+)
 @click.option(
     "--memory", metavar="MIB", type=click.IntRange(1, MOST), help="Mebibytes per case; the certificate's if left out."
 )

@@ -26,6 +26,7 @@ from npu_assay.conformance.isolation.limits import (
     limit_memory,
     resident,
 )
+from npu_assay.conformance.isolation.stopwatch import Stopwatch
 
 Work = Callable[[], bytes]
 Prepare = Callable[[], Work]
@@ -84,14 +85,13 @@ def _answer(process: int, reading: int, limits: Limits) -> bytes:
 
 def _read(process: int, reading: int, size: int | None, limits: Limits, bound: int | None) -> bytes:
     """`size` bytes, or all until the pipe closes (None). The time limit starts now. bound: most bytes of memory."""
-    pieces, length, end_of_time = list[bytes](), 0, time.monotonic() + limits.seconds
+    pieces, length, watch = list[bytes](), 0, Stopwatch()
     while size is None or length < size:
-        left = end_of_time - time.monotonic()
-        if left <= 0:
+        if watch.is_over(limits.seconds, [process]):
             raise _Failure(f"{limits.too_long}: give a larger --timeout")
         if (bound is not None and resident(process) > bound) or length > limits.mebibytes * MEBI:
             raise _Failure(_too_much(limits))
-        if not select.select([reading], [], [], min(left, LOOK))[0]:
+        if not select.select([reading], [], [], LOOK)[0]:
             continue
         piece = os.read(reading, BLOCK if size is None else size - length)
         if not piece:

@@ -18,7 +18,7 @@ _REFUSED = ("can't allocate memory", "not enough memory", "bad_alloc", "Cannot a
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of one case. seconds: of wall-clock time. mebibytes: memory beyond that of the loaded backend."""
+    """The limits of one case. seconds: processor time (`stopwatch`). mebibytes: memory beyond the loaded backend's."""
 
     seconds: float = SECONDS
     mebibytes: int = MEBIBYTES

@@ -21,6 +21,7 @@ from typing import IO, Any
 
 import torch
 
+from npu_assay.conformance.isolation.stopwatch import in_time
 from npu_assay.conformance.record.tensor_text import Packed, pack, unpack
 
 TIMEOUT = 120.0
@@ -73,7 +74,7 @@ class Machine:
         try:
             if job is not None:
                 self._wire.send(job)
-            if not self._wire.poll(timeout):
+            if not in_time(self._wire.poll, timeout, self._child.pid):
                 self.close()
                 raise MachineError(f"no answer in {timeout:g} seconds")
             return self._wire.recv()

@@ -348,7 +348,7 @@ class _Run:
         if worker.wire.closed:
             self._unjudged(worker)
             return
-        if time.monotonic() - worker.since > limits.seconds:
+        if worker.is_late(limits.seconds):
             self._end(worker, "hang", f"{worker.stage}: {limits.too_long}")
         elif worker.takes_more(limits.mebibytes * MEBI + worker.memory):
             self._end(worker, "memory", f"{worker.stage}: {limits.too_much}")

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from npu_assay.conformance.isolation.frames import STAGE
 from npu_assay.conformance.isolation.limits import end, resident
 from npu_assay.conformance.isolation.runner import take
+from npu_assay.conformance.isolation.stopwatch import Stopwatch
 from npu_assay.conformance.isolation.usage import taken
 from npu_assay.conformance.isolation.wire import Wire
 
-LOOK = 0.2  # seconds between two looks at clocks and memory
+LOOK = 0.2  # seconds between two looks at memory
 
 
 @dataclass
@@ -41,6 +42,7 @@ class Worker:
     since: float = 0.0
     memory: int = 0
     measured: float = 0.0  # when its memory was, and that of what it started
+    watch: Stopwatch = field(default_factory=Stopwatch)  # of the running case
     ran: int = 0
     retired: bool = False
     alone: float = 0.0  # when its judge was found to have ended
@@ -63,6 +65,12 @@ class Worker:
         """What it wrote to stderr before it died, as a suffix of a message."""
         text = take(self.files[2])
         return f", after writing {text!r}" if text else ""
+
+    def is_late(self, seconds: float) -> bool:
+        """True if the running case has used more than `seconds`, with its judge; see `Stopwatch`."""
+        if self.watch.began != self.since:
+            self.watch = Stopwatch(self.since)
+        return self.watch.is_over(seconds, [self.process, *([self.judge] if self.judge else [])])
 
     def takes_more(self, limit: int) -> bool:
         """Whether it uses more bytes than `limit` beyond what was loaded.
