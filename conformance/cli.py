@@ -46,7 +46,7 @@ from npu_assay.conformance.commands.verify import verify
 from npu_assay.conformance.record.levels import LEVELS, NUMBERS
 
 if TYPE_CHECKING:
-    from npu_assay.conformance.record.certificate import Shard
+    from npu_assay.conformance.record.levels import Shard
     from npu_assay.conformance.run.execution import Pool
 
 INTERRUPTED = 1

@@ -84,6 +84,20 @@ print([name for name in (*JUDGES, "torch") if name in sys.modules])
     assert done.stdout == "[]\n", done.stderr
 
 
+def test_reading_options_loads_nothing_that_judges() -> None:
+    """Or torch would be started twice: for the process of a backend a new interpreter, not a copy of this one."""
+    program = """
+import sys
+from npu_assay.conformance.cli import main
+given = "neutron --shard 1/2 --level tags -k abs --seed 3 --fuzz 2 --timeout 9 -n 1 --junit j.xml --out o --smoke"
+main.commands["certify"].make_context("certify", given.split())
+from npu_assay.conformance.isolation.origin import JUDGES
+print([name for name in (*JUDGES, "torch") if name in sys.modules])
+"""
+    done = alone(program)
+    assert done.stdout == "[]\n", done.stderr
+
+
 def test_a_look_that_fails_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """It may need torch, which it does not get: then the command finds out."""
     assert beforehand._of_fork(lambda: "told") == "told"

@@ -23,7 +23,8 @@ from npu_assay.conformance.board.drawing import badge, history
 from npu_assay.conformance.board.reading import asked, read
 from npu_assay.conformance.board.tracks import cell, tracks
 from npu_assay.conformance.cli import main
-from npu_assay.conformance.record.certificate import Selection, Shard
+from npu_assay.conformance.record.certificate import Selection
+from npu_assay.conformance.record.levels import Shard
 from npu_assay.conformance.record.names import CERTIFICATE, RESULTS
 from npu_assay.conformance.record.results import Failure, Reason, to_line
 from npu_assay.conformance.record.waivers import Waiver
@@ -281,6 +282,13 @@ def test_operators_of_a_selection_are_counted(tmp_path: Path) -> None:
     build([str(paths[0])], tmp_path / "site")
     text = Page((tmp_path / "site" / "index.html").read_text()).text
     assert "1 backend, 1 run, 3 operators." in text and "runs of a selection" not in text
+
+
+def test_columns_of_one_backend_at_two_levels_are_told_apart(tmp_path: Path) -> None:
+    levels = {level: write(tmp_path / level, results(), level=level) for level in ("numbers", "tags", "compiles")}
+    build([str(path) for path in levels.values()], tmp_path / "site")
+    heads = re.findall(r'<th scope="col"><a.*?</th>', (tmp_path / "site" / "index.html").read_text())
+    assert len(heads) == len({re.sub(r'href="[^"]*"', "", head) for head in heads}) == len(levels)
 
 
 def test_waivers_are_listed_by_reason_owner_and_day(tmp_path: Path) -> None:

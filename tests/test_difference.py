@@ -19,12 +19,12 @@ from npu_assay.conformance.compare.difference_text import WIDTH, lines
 from npu_assay.conformance.record.certificate import (
     Fuzz,
     Selection,
-    Shard,
     certificate_text,
     outcome_text,
     read_certificate,
 )
 from npu_assay.conformance.record.folder import sha256
+from npu_assay.conformance.record.levels import Shard
 from npu_assay.conformance.record.names import CERTIFICATE, RESULTS
 from npu_assay.conformance.record.read import read_folder
 from npu_assay.conformance.record.results import CaseResult, Failure, Reason

@@ -20,11 +20,11 @@ from npu_assay.conformance.record.certificate import (
     Certificate,
     CertificateError,
     Selection,
-    Shard,
     certificate_text,
     conclude,
     read_certificate,
 )
+from npu_assay.conformance.record.levels import Shard
 from npu_assay.conformance.record.names import CERTIFICATE, RESULTS
 from npu_assay.conformance.record.results import from_line, to_line
 from npu_assay.conformance.record.waivers import Waiver

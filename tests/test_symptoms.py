@@ -10,6 +10,7 @@ import pytest
 
 from npu_assay.conformance import run
 from npu_assay.conformance.record.results import CHECKS, GOLDEN, CaseResult, Failure, Reason
+from npu_assay.conformance.report.findings import _errors
 from npu_assay.conformance.report.symptoms import GROUPED, WRONG, symptom
 
 OF_NUMBERS = {"gate1", "gate2", "gate3", "gate4", "not_constant", "not_saturated"}
@@ -111,3 +112,13 @@ def test_every_check_that_a_run_makes_is_known() -> None:
     texts = [path.read_text() for part in ("run", "isolation") for path in (suite / part).glob("*.py")]
     made = {check for text in texts for check in MADE.findall(text)}
     assert {"delegates", "crash", "leak", "mutation"} <= made <= CHECKS.keys()
+
+
+def test_errors_that_differ_in_numbers_are_one_with_an_example() -> None:
+    """What was found and what was expected can be told apart; "#" in place of both would hide it."""
+    wrong = "run: BackendError: wrong output 0: found int8{}, expected int8[1, 8]"
+    said = [wrong.format("[8]"), wrong.format("[1]"), "compile: ValueError: no", "compile: ValueError: no"]
+    assert _errors([failed("accept", "accept", "crash", failures=(Failure("crash", text),)) for text in said]) == (
+        ("compile: ValueError: no", 2),
+        (f"{said[0]} (others differ in numbers)", 2),
+    )

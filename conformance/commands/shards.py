@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from npu_assay.conformance.record.levels import NUMBERS
-
-if TYPE_CHECKING:
-    from npu_assay.conformance.record.certificate import Shard
+from npu_assay.conformance.record.levels import NUMBERS, Shard
 
 
-class ShardOption(click.ParamType["Shard"]):
+class ShardOption(click.ParamType[Shard]):
     """Part I of N, with 1 <= I <= N."""
 
     name = "shard"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Shard:
         """Read "2/3"."""
-        from npu_assay.conformance.record.certificate import Shard
-
         found = re.fullmatch(r"([0-9]{1,6})/([0-9]{1,6})", str(value))
         if found is None or not 1 <= int(found[1]) <= int(found[2]):
             self.fail(f"found {value!r}, expected I/N with 1 <= I <= N, like 2/3.", param, ctx)

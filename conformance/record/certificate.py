@@ -13,7 +13,7 @@ from npu_assay.conformance.common.shapes import OF_ANY_KEY, check_shape
 from npu_assay.conformance.fuzz.names import is_program
 from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.programs.seeds import reseeded
-from npu_assay.conformance.record.levels import LEVELS, NUMBERS, named
+from npu_assay.conformance.record.levels import LEVELS, NUMBERS, Shard, named
 from npu_assay.conformance.record.results import CaseResult
 from npu_assay.conformance.record.waivers import Waiver, WaiverError, waived_cases, waiver_of, waiver_problems
 from npu_assay.conformance.run.selection import random_program, select, smoke
@@ -54,24 +54,6 @@ SHAPE_OF_FUZZ = {"programs": int, "seed": int, "fail": int, "sha256": str}
 
 class CertificateError(ValueError):
     """A certificate that is not what a run writes."""
-
-
-@dataclass(frozen=True)
-class Shard:
-    """Part `number` (from 1) of the `of` parts of a run: every `of`-th case in the order of the ids.
-
-    The parts differ by one case at most. They take about as long: each has its share of every operator's cases.
-    """
-
-    number: int
-    of: int
-
-    def part(self, cases: Sequence[Case]) -> tuple[Case, ...]:
-        """The shard's share of cases that are in the order of their ids."""
-        return tuple(cases[self.number - 1 :: self.of])
-
-    def __str__(self) -> str:
-        return f"{self.number}/{self.of}"
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,8 @@ class Finding:
     """Failing cases with one symptom.
 
     first: the simplest of them. where: failing cases and all cases by row, most failures first. errors: messages
-    of crashes with "#" for numbers, most frequent first. common: what sets the cases apart from passing ones.
+    of crashes, one for those that differ in numbers alone, most frequent first. common: what sets the cases apart
+    from passing ones.
     """
 
     symptom: Symptom
@@ -89,8 +90,15 @@ def _where(group: Sequence[CaseResult], results: Sequence[CaseResult]) -> tuple[
 
 
 def _errors(group: Sequence[CaseResult]) -> Counts:
-    messages = [f.message for result in group for f in result.failures if f.check == "crash"]
-    return _most_first(Counter(_NUMBERS.sub("#", message) for message in messages))
+    alike: dict[str, list[str]] = {}
+    for message in (f.message for result in group for f in result.failures if f.check == "crash"):
+        alike.setdefault(_NUMBERS.sub("#", message), []).append(message)
+    return _most_first(Counter({_example(messages): len(messages) for messages in alike.values()}))
+
+
+def _example(messages: Sequence[str]) -> str:
+    """The first of messages that differ in numbers at most, and whether they do."""
+    return messages[0] if len(set(messages)) == 1 else f"{messages[0]} (others differ in numbers)"
 
 
 def _most_first(counts: Counter[str]) -> Counts:

@@ -17,12 +17,12 @@ from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.record.certificate import (
     Certificate,
     CertificateError,
-    Shard,
     conclude,
     read_certificate,
 )
 from npu_assay.conformance.record.folder import results_text, sha256, write_package
 from npu_assay.conformance.record.journal import journal
+from npu_assay.conformance.record.levels import Shard
 from npu_assay.conformance.record.names import CERTIFICATE, FUZZ, RESULTS, TABLE, Contents
 from npu_assay.conformance.record.read import read_contents
 from npu_assay.conformance.record.results import CaseResult, read_results
