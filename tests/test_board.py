@@ -340,9 +340,3 @@ def test_tox_builds_the_site_of_every_backend(tmp_path: Path) -> None:
     *_, last = words
     assert board(*[word for word in last[2:] if word != "{posargs}"]).exit_code == 0
     assert len(list((tmp_path / "site" / "runs").iterdir())) == 5
-
-
-def test_the_picture_is_small_and_in_the_readme() -> None:
-    picture = ROOT / "docs" / "board.png"
-    assert picture.read_bytes().startswith(b"\x89PNG") and picture.stat().st_size < 200_000
-    assert "](docs/board.png)" in (ROOT / "README.md").read_text()

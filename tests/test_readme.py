@@ -1,4 +1,4 @@
-"""The README's commands do what it says, exactly as printed; `.ci/run` runs its two long ones."""
+"""The commands of README and docs/commands.md do what these say, as printed; `.ci/run` runs the two long ones."""
 
 from __future__ import annotations
 
@@ -21,6 +21,12 @@ from npu_assay.conformance.cli import main
 from npu_assay.partitioners.exir.pte import write
 
 ROOT = Path(__file__).parent.parent
+README, COMMANDS, SAMPLES = (
+    ROOT / "README.md",
+    ROOT / "docs" / "commands.md",
+    ROOT / "docs" / "reading-a-certificate.md",
+)
+MOST = 110  # lines of the README
 INSTALL = "pip install -c constraints.txt . && assay certify neutron"
 TEST = 'pip install -c constraints.txt -e ".[test]" && pytest -n auto'
 LONG = "assay certify neutron"  # .ci/run runs it
@@ -38,14 +44,25 @@ PACKS = {
 PART = {"-k", "--smoke"}  # options of a run of some cases, which never certifies
 
 
-def section(title: str) -> str:
-    """The text of a section of the README."""
-    return (ROOT / "README.md").read_text(encoding="utf-8").split(f"## {title}\n")[1].split("\n## ")[0]
+def section(title: str, page: Path = README) -> str:
+    """The text of a section of a page."""
+    return page.read_text(encoding="utf-8").split(f"## {title}\n")[1].split("\n## ")[0]
+
+
+def commands(text: str) -> list[str]:
+    """The commands of a text: indented lines, without the remarks behind them."""
+    return [re.split(r" {3,}", line)[0] for line in re.findall(r"^    (\S.*)$", text, re.MULTILINE)]
 
 
 def printed(title: str) -> list[str]:
-    """The commands of a section: indented lines, without the remarks behind them."""
-    return [re.split(r" {3,}", line)[0] for line in re.findall(r"^    (\S.*)$", section(title), re.MULTILINE)]
+    """The commands of a section of the README."""
+    return commands(section(title))
+
+
+def every_command() -> list[str]:
+    """What docs/commands.md groups, and the README's for models and builds; those for backends are in another test."""
+    listed = COMMANDS.read_text(encoding="utf-8").split("\n## Extras\n")[0]
+    return [*dict.fromkeys([*commands(listed), *printed("My model"), *printed("My CI")])]
 
 
 def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -98,7 +115,7 @@ def prepare(verb: str, tmp_path: Path) -> None:
     "command",
     [
         pytest.param(command, marks=[pytest.mark.slow] if command == WHOLE else [])
-        for command in printed("Commands")
+        for command in every_command()
         if command != LONG
     ],
 )
@@ -127,8 +144,8 @@ def test_a_command_does_what_it_says(command: str, tmp_path: Path) -> None:
 
 
 def samples() -> list[tuple[str, list[str]]]:
-    """Commands behind a prompt in "Reading a certificate", each with the lines that it prints."""
-    found = re.findall(r"^    \$ (.*)\n((?:    .*\n)+)", section("Reading a certificate"), re.MULTILINE)
+    """Commands behind a prompt in "What is wrong", each with the lines that it prints."""
+    found = re.findall(r"^    \$ (.*)\n((?:    .*\n)+)", section("What is wrong", SAMPLES), re.MULTILINE)
     return [(command, [line.strip() for line in lines.splitlines()]) for command, lines in found]
 
 
@@ -146,14 +163,20 @@ def test_what_a_command_prints_is_what_it_prints(command: str, lines: list[str],
         rest = rest[place + 1 :]
 
 
+def test_the_readme_is_read_at_one_go() -> None:
+    text = README.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= MOST
+    assert re.findall(r"^## (My .*)$", text, re.MULTILINE) == ["My model", "My backend", "My CI"]
+
+
 def test_the_commands_are_all_of_them() -> None:
-    verbs = {shlex.split(command)[1] for command in printed("Commands")}
-    assert verbs == set(main.commands) and LONG in printed("Commands")
+    verbs = {shlex.split(command)[1] for command in every_command()}
+    assert verbs == set(main.commands) and LONG in every_command()
 
 
 def test_the_commands_for_a_backend_of_ones_own_are_run() -> None:
     """`tests/test_new.py` runs those of the document, and the README's are among them."""
     document = (ROOT / "docs" / "certify-your-backend.md").read_text(encoding="utf-8")
     run = set(re.findall(r"^    (\S.*)$", document, re.MULTILINE))
-    own = [command for line in printed("Your own backend") for command in line.split(" && ")]
+    own = [command for line in printed("My backend") for command in line.split(" && ")]
     assert len(own) == 4 and set(own) <= run
