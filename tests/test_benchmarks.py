@@ -47,6 +47,10 @@ PRINTED: dict[str, tuple[str, ...]] = {
         rf"neutron:{NUMBER} s before,{NUMBER} s now, ratio{NUMBER}",
         rf"together:{NUMBER} s before,{NUMBER} s now, ratio{NUMBER}",
     ),
+    "slowest_cases.py -k aten.abs.default/operator/accept --most 1": (
+        rf"\d+ cases,{NUMBER} s of processor time",
+        rf"^{NUMBER} s  aten\.abs\.default/operator/accept/",
+    ),
     "board.py --runs 3 --cases 50 -n 1": (rf"{NUMBER} s",),
     "report.py --rounds 0": (rf"10000 failing cases of ethos_u85@1.5: \d\.\d+ MB, made in{NUMBER} s",),
     "start.py --rounds 1": (
@@ -91,7 +95,7 @@ def output(command: str) -> str:
 def test_a_benchmark_prints_its_numbers(command: str) -> None:
     found = output(command)
     for line in PRINTED[command]:
-        assert re.search(line, found), found
+        assert re.search(line, found, re.MULTILINE), found
 
 
 def test_every_benchmark_is_run() -> None:
