@@ -24,7 +24,8 @@ from npu_assay.conformance.programs.build import build
 from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.run.execution import Job, run_chunk
 from npu_assay.conformance.table import FOLDER, TableError, load_table, read_table, row_before
-from npu_assay.conformance.table.published import entries, rows_called
+from npu_assay.conformance.table.published import read_text
+from npu_assay.conformance.table.published.names import meant_by
 from npu_assay.partitioners.exir import to_backend, to_edge
 from npu_assay.partitioners.neutron import NeutronPartitioner, generate_neutron_compile_spec
 from npu_assay.partitioners.neutron.operators import OPERATORS, operators
@@ -58,8 +59,8 @@ def test_eight_operators_are_new_and_none_is_gone() -> None:
 
 def test_the_rows_are_those_of_the_published_table_word_for_word() -> None:
     name = "neutron@1.4.csv"
-    published = entries((FOLDER / "documents" / name).read_text(), name)
-    assert [rows_called(entry.operator) for entry in published] == [(row.name,) for row in NEXT.rows]
+    published = read_text((FOLDER / "documents" / name).read_text(), name).entries
+    assert [[*meant_by(entry.operator)[0]] for entry in published] == [[row.name] for row in NEXT.rows]
     assert [entry.constraints for entry in published] == [row.document for row in NEXT.rows]
 
 

@@ -12,7 +12,9 @@ from click.testing import CliRunner, Result
 from npu_assay.conformance.cli import main
 from npu_assay.conformance.table import FOLDER, load_table, read_table
 from npu_assay.conformance.table.changes import changes
-from npu_assay.conformance.table.published import entries, imported, read_constraints, rows_called
+from npu_assay.conformance.table.published import imported, read_text
+from npu_assay.conformance.table.published.cells import read_constraints
+from npu_assay.conformance.table.published.names import meant_by
 
 NEUTRON = (FOLDER / "neutron@1.3.toml").read_text()
 STRICT = Path(strict_backend.TABLE).read_text()
@@ -43,7 +45,7 @@ def table(*arguments: object) -> Result:
 
 def made(text: str) -> dict[str, object]:
     """The rows of an imported table: constraints and precisions by operator."""
-    found = read_table(imported(entries(text, "t"), "t", "1", "T", "s").encode(), "t.toml")
+    found = read_table(imported(read_text(text, "t"), "t", "1", "T", "s").text.encode(), "t.toml")
     return {row.name: ([c.code for c in row.constraints], list(row.precisions)) for row in found.rows}
 
 
@@ -72,8 +74,14 @@ def test_a_published_table_of_markdown_becomes_rows() -> None:
 
 
 def test_what_is_not_known_or_not_read_is_marked() -> None:
-    text = imported(entries(CSV, "t"), "t", "1", "T", "s")
-    assert '# line 7: "aten.frobnicate.default" is not an operator of the suite\n' in text
+    found = imported(read_text(CSV, "t"), "t", "1", "T", "s")
+    text = found.text
+    assert [(each.line, each.text) for each in found.left] == [
+        (2, "# a remark"),
+        (7, "aten.frobnicate.default | int8 | static int8"),
+    ]
+    assert all(f"# {each}\n" in text for each in found.left)
+    assert [(each.line, each.text) for each in found.unread] == [(5, "whatever (a, b) is")]
     assert (
         'unread_whatever_a_b_is = { says = "whatever (a, b) is", unchecked = "not read from the published table" }'
         in text
@@ -83,14 +91,18 @@ def test_what_is_not_known_or_not_read_is_marked() -> None:
 @pytest.mark.parametrize(
     ("row", "text", "expected"),
     [
-        ("aten.mean.dim", "keepdim=True required; max 2D reductions", ["keepdim", ""]),
+        ("aten.mean.dim", "keepdim=True required; max 2D reductions", ["keepdim", "len(reduced) <= 2"]),
         ("aten.max_pool2d.default", "stride < 4096", ["stride_h < 4096 and stride_w < 4096"]),
         ("aten.max_pool1d.default", "stride < 4096", ["stride_w < 4096"]),
-        ("aten.avg_pool2d.default", "divisor_override=False", [""]),
+        ("aten.avg_pool2d.default", "divisor_override=False", ["divisor_override is None"]),
         ("aten._softmax.default", "rank > 1, channels % 8 = 0", ["x.rank > 1", "channels % 8 == 0"]),
-        ("aten.upsample_nearest2d.vec", "scale = 1, 2, 4 or 8", [""]),
+        (
+            "aten.upsample_nearest2d.vec",
+            "H_scale = 1, 2, 4 or 8",
+            ["out.shape[2] / x.shape[2] in (1, 2, 4, 8)"],
+        ),
         ("aten.abs.default", "N/A", []),
-        ("aten.clamp.default", "Bounds = (-1, 1) or (0, 1)", [""]),
+        ("aten.clamp.default", "Bounds = (-1, 1) or (0, 1)", ["bounds in value"]),
     ],
 )
 def test_what_is_read_of_words(row: str, text: str, expected: list[str]) -> None:
@@ -99,8 +111,8 @@ def test_what_is_read_of_words(row: str, text: str, expected: list[str]) -> None
 
 def test_a_name_without_overload_is_every_overload() -> None:
     overloads = ("Scalar", "Scalar_mode", "Tensor", "Tensor_mode")
-    assert rows_called("div") == tuple(f"aten.div.{overload}" for overload in overloads)
-    assert rows_called("abs.default") == ("aten.abs.default",)
+    assert meant_by("div") == ({f"aten.div.{overload}": "" for overload in overloads}, ())
+    assert meant_by("abs.default") == ({"aten.abs.default": ""}, ())
 
 
 @pytest.mark.parametrize(
@@ -110,6 +122,7 @@ def test_a_name_without_overload_is_every_overload() -> None:
         ("a,b\n1,2\n", "found the headings ['a', 'b'], expected one of them to be 'operator'"),
         ("# only a remark\n", "found no table"),
         ("x" * 2**21, "expected at most"),
+        ("Operator,Notes\n", "found headings and no line below them"),
     ],
 )
 def test_what_is_no_published_table_is_one_error(text: str, message: str, tmp_path: Path) -> None:

@@ -118,28 +118,30 @@ def upgrade(files: tuple[Path, ...]) -> None:
 @click.option("--backend-id", metavar="ID", help="Use this name of the compiler; NAME followed by Backend if left out.")
 @click.option("--out", metavar="FILE", type=Output(), help="Write the table there.")
 @click.option("--force", is_flag=True, help="Write over a file that is there.")
-def import_(file: Path, name: str, release: str, backend_id: str | None, out: Path | None, force: bool) -> None:
-    """Make a table of a published one: FILE is CSV or Markdown, with a line of headings.
+@click.option("--strict", is_flag=True, help="End with 1 where something was not read or left out.")
+def import_(
+    file: Path, name: str, release: str, backend_id: str | None, out: Path | None, force: bool, strict: bool
+) -> None:
+    """Make a table of a published one: FILE is CSV, Markdown or xlsx, with a line of headings.
 
-    What could not be read of a constraint is kept and marked `unchecked`; operators that the suite does not know stand
-    in comments at the end. 'assay table lint' says what is left to do. Exit codes: 0 written, 2 usage or data error,
-    and then nothing is written.
+    What could not be read of a constraint is kept and marked `unchecked`. That and everything that is not in the table
+    is listed. 'assay table lint' says what is left to do. Exit codes: 0 written, 1 written with something in that list,
+    with --strict alone, 2 usage or data error, and then nothing is written.
     """
     with usage_errors():
-        from npu_assay.conformance.common.errors import UsageError
         from npu_assay.conformance.table import read_table
-        from npu_assay.conformance.table.published import entries, imported
+        from npu_assay.conformance.table.published import imported, read_file
 
-        try:
-            text = file.read_text(encoding="utf-8-sig")
-        except OSError as error:
-            raise UsageError(f"{file}: cannot read it: {error.strerror}") from error
-        except UnicodeDecodeError as error:
-            raise UsageError(f"{file}: not UTF-8 text at byte {error.start}") from error
         identity = backend_id or "".join(part.capitalize() for part in name.split("_")) + "Backend"
-        made = imported(entries(text, file.name), name, release, identity, f"imported from {file.name}")
-        read_table(made.encode(), file.name)
-        _written(made, out, force)
+        made = imported(read_file(file), name, release, identity, f"imported from {file.name}")
+        read_table(made.text.encode(), file.name)
+        _written(made.text, out, force)
+    lost = [*made.unread, *made.left]
+    for each in lost:
+        click.echo(plain(f"{file.name}: {each}"), err=True)
+    read, unread = counted(made.predicates, "predicate"), counted(len(made.unread), "text")
+    click.echo(f"{read} read; {unread} not read, {len(made.left)} left out", err=True)
+    raise SystemExit(FOUND if strict and lost else CLEAN)
 
 
 def _written(text: str, out: Path | None, force: bool) -> None:

@@ -1,0 +1,55 @@
+"""`assay table import`: a vendor's published table of operators as a table to begin with.
+
+Columns are known by their headings. What stands in the constraints' column stays as the row's `document`; what can be
+read of it becomes constraints that the table defines, and the rest a constraint that no case checks, marked as not
+read. Above each row stand the published lines that it is from. What is in no row is in a list of what was left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from npu_assay.conformance.table.published.columns import Entry as Entry
+from npu_assay.conformance.table.published.columns import entries, known_headings
+from npu_assay.conformance.table.published.files import blocks, text_blocks
+from npu_assay.conformance.table.published.rows import Rows
+from npu_assay.conformance.table.published.vocabulary import Left as Left
+from npu_assay.conformance.table.published.writing import written
+
+
+@dataclass(frozen=True)
+class Published:
+    """The entries of a published table, and what of its file is in none of them."""
+
+    entries: Sequence[Entry]
+    left: Sequence[Left] = ()
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A table of schema 2, as text; the texts that are marked in it as not read; and what is not in it."""
+
+    text: str
+    unread: Sequence[Left]
+    left: Sequence[Left]
+    predicates: int
+
+
+def read_file(path: Path) -> Published:
+    """The entries of a file. Raises UsageError."""
+    return Published(*entries(*blocks(path, known_headings), path.name))
+
+
+def read_text(text: str, file: str) -> Published:
+    """The entries of a text, CSV or Markdown. Raises UsageError."""
+    return Published(*entries(*text_blocks(text, file, known_headings), file))
+
+
+def imported(found: Published, name: str, version: str, backend_id: str, source: str) -> Imported:
+    """The table of what was published."""
+    rows = Rows(found.entries)
+    left = sorted((*found.left, *rows.left), key=lambda each: each.line)
+    text = written(rows, left, name, version, backend_id, source)
+    return Imported(text, rows.unread, left, rows.predicates)

@@ -1,0 +1,152 @@
+"""The cell of a published table that says limits: its parts, each read as a predicate or marked as not read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from npu_assay.conformance.cases import drafts_of
+from npu_assay.conformance.cases.make import SUBJECT
+from npu_assay.conformance.predicates.applications import NoProgram, application
+from npu_assay.conformance.predicates.features import Application
+from npu_assay.conformance.table.published.kinds import is_of_types
+from npu_assay.conformance.table.published.lexicon import Lexicon
+from npu_assay.conformance.table.published.phrases import read_phrase
+from npu_assay.conformance.table.published.vocabulary import words
+from npu_assay.reference.golden.aten import aten, canonical
+
+LONGEST = 60  # characters of a code
+CONDITIONS = frozenset(
+    ("if", "when", "for", "where", "unless", "except", "otherwise", "but", "provided", "depending", "while", "case")
+)
+"""Words by which a part that is not read may be about the others of its sentence."""
+FIXED = {
+    "aten.mm.default": ("x.rank == 2",),
+    "aten.addmm.default": ("mat1.rank == 2",),
+    "aten.bmm.default": ("x.rank == 3",),
+}
+"""What torch itself asks of an operator, so that no program says otherwise."""
+ALWAYS = "the operator takes nothing else"
+UNREAD = "not read from the published table"
+_BOUND = r"\(\s*(-?\d+(?:\.\d+)?|none|null)\s*,\s*(-?\d+(?:\.\d+)?|none|null)\s*\)"
+_BOUNDS = re.compile(rf"bounds?\s*(?:=|:|in|are|is)?\s*({_BOUND}(?:\s*(?:or|,|/)\s*{_BOUND})*)", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Read:
+    """A constraint that a text was read as: its code, the sentence, and a predicate ("" where it was not read).
+
+    `value`: what stands beside the code, as a table writes it. `why`: the reason where no case checks it.
+    """
+
+    code: str
+    says: str
+    holds: str = ""
+    value: str = ""
+    why: str = ""
+
+    @property
+    def is_unread(self) -> bool:
+        return not self.holds and self.why != ALWAYS
+
+
+def read_constraints(row: str, text: str, precision: str = "") -> Iterator[Read]:
+    """What a cell says of an operator, part by part: `keepdim=True`, `4D tensor only`; the rest is marked."""
+    lexicon = lexicon_of(row, precision)
+    for sentence in _sentences(text):
+        parts = list(_parts(sentence))
+        found = [read_part(lexicon, row, part) for part in parts]
+        if len(parts) > 1 and any(map(_is_conditional, parts)):  # which parts it is about is not known
+            found = [unread(part) for part in parts]
+        yield from found
+
+
+def _is_conditional(text: str) -> bool:
+    """True for what may be about the other parts of its sentence: a condition, or a label such as `int16:`."""
+    text = re.sub(r"\bonly (?:for|if|when)\b", "", text.lower())
+    return bool(CONDITIONS & set(re.findall(r"[a-z]+", text))) or re.match(r"[\w .-]+:(?!\s*[\d(\[])", text) is not None
+
+
+def read_part(lexicon: Lexicon | None, row: str, part: str) -> Read:
+    """One part as a constraint."""
+    bounds = _BOUNDS.fullmatch(part.strip().rstrip("."))
+    if bounds is not None and lexicon is not None and {"min", "min_val"} & set(lexicon.use.arguments):
+        value = re.sub(r"none|null", "null", bounds[1].lower()).replace("(", "[").replace(")", "]")
+        return Read(code_of(part), "the bounds are {value}", "bounds in value", f"[{re.sub(r' or ', ', ', value)}]")
+    holds = read_phrase(lexicon, part) if lexicon is not None else ""
+    if holds in FIXED.get(row, ()):
+        return Read(code_of(part), part, why=ALWAYS)
+    return Read(code_of(part), part, holds) if holds else unread(part)
+
+
+def unread(part: str) -> Read:
+    """A part as a constraint that no case checks."""
+    return Read(f"unread_{code_of(part)}"[:LONGEST].rstrip("_"), part, why=UNREAD)
+
+
+def types_in(text: str) -> tuple[list[str], str]:
+    """The parts of a cell that say types and nothing else, and the rest of the cell."""
+    parts = [part for sentence in _sentences(text) for part in _parts(sentence)]
+    types = [part for part in parts if is_of_types(part)]
+    return types, "; ".join(part for part in parts if part not in types) if types else text
+
+
+@lru_cache(maxsize=512)
+def lexicon_of(row: str, precision: str) -> Lexicon | None:
+    """The words that mean something of an operator; None where it has no plain program."""
+    try:
+        plain = next(d for d in drafts_of(row, precision) if d.variant == "baseline" and d.expect == "accept")
+        return Lexicon(application(plain.graph, SUBJECT), _texts(application(plain.graph, SUBJECT)))
+    except (NoProgram, StopIteration):
+        return None
+
+
+def _texts(use: Application) -> frozenset[str]:
+    """The arguments that are texts, which are None where they are left out."""
+    function = aten(canonical(use.op))
+    schema = getattr(function, "_schema", None)
+    return frozenset(each.name for each in (schema.arguments if schema else ()) if "str" in str(each.type))
+
+
+# ------------------------------------------------------------------------------------ parts
+
+
+def _sentences(text: str) -> Iterator[str]:
+    """Lines, bullets, and what full stops and semicolons part."""
+    for line in re.split(r"\n+|;|(?<=[a-z0-9)])\.\s+(?=[A-Z])", text):
+        line = re.sub(r"^\s*[-*•·]\s+", "", line).strip()
+        if line.lower() not in words()["answers"]["nothing"]:
+            yield line
+
+
+def _parts(text: str) -> Iterator[str]:
+    """Parts between commas that are neither in parentheses nor before a further number or a word that goes on."""
+    depth, part = 0, ""
+    for place, letter in enumerate(f"{text},"):
+        depth += (letter in "([{") - (letter in ")]}")
+        if letter == "," and depth <= 0 and not _goes_on(part, text[place + 1 :]):
+            if part.strip():
+                yield part.strip()
+            part = ""
+        else:
+            part += letter
+
+
+def _goes_on(part: str, rest: str) -> bool:
+    """Whether a comma is inside of a part: before a number, before "or", and after a condition that stands first."""
+    words_after = re.match(r"\s*(\w+)", rest)
+    following = words_after[1].lower() if words_after else ""
+    if re.match(r"\s*-?\d+(?:x\d+)?(?:\s*(?:,|or\b|and\b|$|;))", rest) or following in ("or", *CONDITIONS):
+        return True
+    first = re.match(r"\s*(\w+)", part)
+    return first is not None and first[1].lower() in CONDITIONS and "," not in part and bool(rest.strip())
+
+
+def code_of(text: str) -> str:
+    """A text as a code: letters, digits and underscores, its comparisons in words."""
+    for sign, word in (("<=", " at most "), (">=", " at least "), ("<", " below "), (">", " above "), ("%", " mod ")):
+        text = text.replace(sign, word)
+    found = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")[:LONGEST].strip("_")
+    return found if found[:1].isalpha() else f"c_{found}".rstrip("_")
