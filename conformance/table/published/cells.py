@@ -72,7 +72,7 @@ def _is_conditional(text: str) -> bool:
 def read_part(lexicon: Lexicon | None, row: str, part: str) -> Read:
     """One part as a constraint."""
     bounds = _BOUNDS.fullmatch(part.strip().rstrip("."))
-    if bounds is not None and lexicon is not None and {"min", "min_val"} & set(lexicon.use.arguments):
+    if bounds is not None and lexicon is not None and lexicon.has_bounds:
         value = re.sub(r"none|null", "null", bounds[1].lower()).replace("(", "[").replace(")", "]")
         return Read(code_of(part), "the bounds are {value}", "bounds in value", f"[{re.sub(r' or ', ', ', value)}]")
     holds = read_phrase(lexicon, part) if lexicon is not None else ""

@@ -52,10 +52,10 @@ def names_types(text: str) -> bool:
     return bool(read_kinds(text)[0] - {"static", "dynamic", "channels", "integer"})
 
 
-def precisions(row: str, text: str) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
+def precisions(row: str, text: str, beside: Kinds = frozenset()) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
     """The precisions of a row, and the types that the suite has no cases in; None where there is no precision.
 
-    () is static int8, where a row says nothing of it. Without a type it is the first of fp32 and int8 that the suite
+    `beside`: what the whole table says of types. () is static int8, where a row says nothing of it. Without a type it is the first of fp32 and int8 that the suite
     has cases in.
     """
     kinds, _ = read_kinds(text)
@@ -64,7 +64,7 @@ def precisions(row: str, text: str) -> tuple[tuple[str, ...] | None, tuple[str, 
         return (tuple(filter(None, found)), ()) if found else (None, (text,))
     chosen, lacking = list[str](), list[str]()
     for kind in sorted(kinds & {"fp32", "fp16", "int8", "int16", "integers", "int4"}, key=_ORDER.index):
-        of_kind = [each for each in _wanted(kind, kinds, row) if has_cases(row, each)]
+        of_kind = [each for each in _wanted(kind, kinds, beside, row) if has_cases(row, each)]
         chosen += [each for each in of_kind if each not in chosen]
         lacking += [] if of_kind else [kind]
     if "" in chosen:
@@ -75,7 +75,7 @@ def precisions(row: str, text: str) -> tuple[tuple[str, ...] | None, tuple[str, 
 _ORDER = ("fp32", "fp16", "int8", "int16", "int4", "integers")
 
 
-def _wanted(kind: str, kinds: Kinds, row: str) -> Sequence[str]:
+def _wanted(kind: str, kinds: Kinds, beside: Kinds, row: str) -> Sequence[str]:
     """The precisions that a type stands for, beside the others of its row."""
     if kind == "int4":
         return ("dynamic_int4",) if "dynamic" in kinds else ()
@@ -84,12 +84,13 @@ def _wanted(kind: str, kinds: Kinds, row: str) -> Sequence[str]:
     channels = [f"{kind}_per_channel"] if "channels" in kinds else []
     if kind == "int16":
         return (kind, *channels)
-    if kinds & {*FLOATS, "dynamic"}:
+    integer = {"int16", "integer", "integers", "channels"}
+    if kinds & {*FLOATS, "dynamic"} or (beside & {*FLOATS} and not (kinds | beside) & integer):
         static = ["static_int8", *(["static_int8_per_channel"] if channels else [])]
         dynamic = ["dynamic_int8"] if "dynamic" in kinds else []
         wanted = [*(static if "static" in kinds or not dynamic else []), *dynamic]
         return wanted if any(has_cases(row, each) for each in wanted) else ["int8"]
-    if kinds & {"int16", "integer", "integers", "channels"}:
+    if (kinds | beside) & integer:
         wanted = ["int8", *channels]
     else:
         wanted = [""] if has_cases(row, "") else ["int8"]

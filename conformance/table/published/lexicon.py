@@ -10,6 +10,7 @@ from fractions import Fraction
 from functools import cache
 from typing import Any
 
+from npu_assay.conformance.predicates.derived import DERIVED
 from npu_assay.conformance.predicates.evaluation import Undefined, truth, value
 from npu_assay.conformance.predicates.features import DIMENSIONS, Application, check_names
 from npu_assay.conformance.predicates.grammar import PredicateError, parse_predicate
@@ -155,6 +156,12 @@ class Lexicon:
             return None
         is_number = isinstance(found, int | float | Fraction) and not isinstance(found, bool)
         return True if is_number or (feature == "reduced" and "dim" in self.use.arguments) else None
+
+    @property
+    def has_bounds(self) -> bool:
+        """Whether its bounds are numbers."""
+        bounds = DERIVED["bounds"](self.use)
+        return bounds is not None and all(each is None or isinstance(each, int | float) for each in bounds)
 
     def main(self, feature: str) -> str:
         """A feature of the operand that is computed with, which is the second of addmm."""

@@ -303,7 +303,15 @@ def _of_axis(feature: str, sign: str, value: Value) -> str:
     listed = {tuple(sorted(each if isinstance(each, tuple) else (each,))) for each in values}
     if any(min(each) < 0 <= max(each) for each in listed):
         raise Unread
-    return " or ".join(f"reduced == ({', '.join(map(_axis, each))},)" for each in sorted(listed))
+    return " or ".join(map(_reduced, sorted(listed)))
+
+
+def _reduced(axes: Sequence[int]) -> str:
+    """Neighboring axes, which the first and the last of them tell."""
+    if list(axes) != list(range(axes[0], axes[-1] + 1)):
+        raise Unread
+    first, last = f"min(reduced) == {_axis(axes[0])}", f"max(reduced) == {_axis(axes[-1])}"
+    return first if axes[0] == -1 else last if axes[-1] == 0 else f"{first} and {last}"
 
 
 def _axis(number: int) -> str:

@@ -79,6 +79,11 @@ class Rows:
         said = Counter(entry.kinds for entry in self.entries if names_types(entry.kinds))
         return said.most_common(1)[0][0] if said else ""
 
+    @cached_property
+    def _beside(self) -> frozenset[str]:
+        """What all lines together say of types."""
+        return frozenset().union(*(read_kinds(entry.kinds)[0] for entry in self.entries))
+
     def _promises(self, entry: Entry) -> Iterator[tuple[str, Promise]]:
         """What a line says of each operator that it names."""
         name, remark = entry.operator, ""
@@ -98,7 +103,7 @@ class Rows:
         ]
         if entry.has_kinds and not names_types(kinds):
             kinds = self._usual
-        chosen = {row: precisions(row, kinds) for row in meant}
+        chosen = {row: precisions(row, kinds, self._beside) for row in meant}
         taken = {row: found for row, (found, _) in chosen.items() if found is not None}
         self.left += self._lacking(entry, chosen, taken)
         for row, of_row in taken.items():
