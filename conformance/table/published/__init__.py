@@ -21,7 +21,7 @@ from npu_assay.conformance.table.published.writing import written
 
 @dataclass(frozen=True)
 class Published:
-    """The entries of a published table, and what of its file is in none of them."""
+    """The entries of a published table, and what else its file has."""
 
     entries: Sequence[Entry]
     left: Sequence[Left] = ()

@@ -77,7 +77,7 @@ def _headings() -> tuple[tuple[tuple[str, ...], str], ...]:
 
 
 def entries(tables: Sequence[Block], beside: Block, file: str) -> tuple[list[Entry], list[Left]]:
-    """The entries of every table, and what is in none of them. Raises UsageError where no table has operators."""
+    """The entries of every table, and what is outside. Raises UsageError where no table has operators."""
     found, left = list[Entry](), [Left(line.number, line.cells[0], "text beside the table") for line in beside]
     for block in tables:
         at = next((index for index, line in enumerate(block) if known_headings(line.cells)), None)
@@ -139,7 +139,7 @@ def _continued(above: Entry, more: Entry) -> Iterator[Entry]:
 
 
 def _unknown(meant: Sequence[Column], headings: Line, lines: Sequence[Line]) -> Iterator[Left]:
-    """Of each column without a meaning how many cells are kept as words alone."""
+    """The columns without a meaning, each with how many cells are kept as words alone."""
     for at, column in enumerate(meant):
         cells = [line.cells[at] for line in lines if at < len(line.cells) and line.cells[at]]
         if column.meaning in (SUPPORT, FLAG):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from npu_assay.conformance.cases import has_cases
-from npu_assay.conformance.table.published.vocabulary import by_words, longest, words
+from npu_assay.conformance.table.published.vocabulary import american, by_words, longest, words
 
 FLOATS = ("fp32", "fp16")
 SAID = "said"
@@ -18,7 +18,7 @@ Kinds = frozenset[str]
 def read_kinds(text: str) -> tuple[Kinds, tuple[str, ...]]:
     """What a text says of types, as `words.toml` calls it, and the words that say something else."""
     known, integer = _known()
-    found = re.findall(r"\w+", text.lower().replace("-", " ").replace("\N{MULTIPLICATION SIGN}", "x").replace("\\", ""))
+    found = re.findall(r"\w+", american(text.lower()).replace("-", " ").replace("\N{MULTIPLICATION SIGN}", "x").replace("\\", ""))
     kinds, rest, at = set[str](), list[str](), 0
     while at < len(found):
         meant = longest(known, found, at)
@@ -55,8 +55,8 @@ def names_types(text: str) -> bool:
 def precisions(row: str, text: str, beside: Kinds = frozenset()) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
     """The precisions of a row, and the types that the suite has no cases in; None where there is no precision.
 
-    `beside`: what the whole table says of types. () is static int8, where a row says nothing of it. Without a type it is the first of fp32 and int8 that the suite
-    has cases in.
+    `beside`: what the whole table says of types. () is static int8, of which a row says nothing. Without a type it is
+    the first of fp32 and int8 that the suite has cases in.
     """
     kinds, _ = read_kinds(text)
     if not names_types(text):
@@ -90,8 +90,6 @@ def _wanted(kind: str, kinds: Kinds, beside: Kinds, row: str) -> Sequence[str]:
         dynamic = ["dynamic_int8"] if "dynamic" in kinds else []
         wanted = [*(static if "static" in kinds or not dynamic else []), *dynamic]
         return wanted if any(has_cases(row, each) for each in wanted) else ["int8"]
-    if (kinds | beside) & integer:
-        wanted = ["int8", *channels]
-    else:
-        wanted = [""] if has_cases(row, "") else ["int8"]
+    plain = not (kinds | beside) & integer and has_cases(row, "")
+    wanted = [""] if plain else ["int8", *channels]
     return wanted if any(has_cases(row, each) for each in wanted) else ["integers"]

@@ -54,7 +54,7 @@ class Quantity:
 
 @dataclass(frozen=True)
 class State:
-    """What is or is not: predicates for it and for its contrary, "" where there is none."""
+    """A property: predicates for it and for its contrary, "" where it has no such predicate."""
 
     yes: str
     no: str
@@ -86,7 +86,7 @@ class Lexicon:
     # -------------------------------------------------------------------------------- what the operator has
 
     def truth(self, predicate: str) -> bool | None:
-        """What a predicate is of the plain program, None for undefined. Raises PredicateError for what is none."""
+        """The value of a predicate for the plain program, None if undefined. Raises PredicateError."""
         parsed = parse_predicate(predicate)
         check_names(parsed, self.use)
         if "value" in parsed.bases:  # the number beside a constraint, which an argument may be called, too
@@ -195,7 +195,7 @@ def _texts(tokens: Sequence[Token]) -> tuple[str, ...]:
 
 
 def _pieces(text: str) -> list[Token] | None:
-    """The words that count, the numbers and the signs of a text; None where something is none of these."""
+    """The words that count, the numbers and the signs of a text; None where it has something else."""
     text = _normal(text)
     said, found, at = set(words()["said"]["words"]), list[Token](), 0
     while at < len(text):

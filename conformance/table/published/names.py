@@ -22,7 +22,7 @@ Meant = dict[str, str]
 
 
 def meant_by(name: str) -> tuple[Meant, tuple[str, ...]]:
-    """The operators of a cell, and the names in it that are none."""
+    """The operators of a cell, and the names in it that no operator has."""
     whole = _one(name)
     if whole:
         return whole, ()

@@ -22,7 +22,7 @@ class Unread(Exception):
 
 
 def read_relation(lexicon: Lexicon, tokens: Tokens, only: bool) -> str:
-    """The predicate of a relation, "" where the tokens are none. `only`: the phrase says so."""
+    """The predicate of a relation, "" where the tokens are something else. `only`: the phrase says so."""
     for form, choice in itertools.product((_subject_first, _value_first, _between), (0, 1)):
         try:
             return form(_Reader(lexicon, tokens, choice), only)
@@ -75,7 +75,7 @@ def _between(reader: _Reader, only: bool) -> str:
 
 
 class _Reader:
-    """Takes a relation's parts from left to right; raises Unread for what is none of them."""
+    """Takes a relation's parts from left to right; raises Unread for anything else."""
 
     def __init__(self, lexicon: Lexicon, tokens: Tokens, choice: int) -> None:
         """`choice`: which meaning is taken of names that have two."""
@@ -125,7 +125,7 @@ class _Reader:
     # -------------------------------------------------------------------------------- comparisons and values
 
     def signs(self) -> str:
-        """A comparison, in however many words; "" where there is none."""
+        """A comparison, in however many words; "" without one."""
         found = ""
         self.take("of")
         while (sign := self.meant("compare")) is not None:

@@ -31,7 +31,12 @@ def words() -> Mapping[str, Any]:
 
 def split_words(text: str) -> tuple[str, ...]:
     """The words of a text in small letters; signs between words are spaces."""
-    return tuple(re.findall(r"[^\W]+", text.lower().replace("_", " ").replace("-", " ")))
+    return tuple(re.findall(r"\w+", american(text.lower()).replace("_", " ").replace("-", " ")))
+
+
+def american(text: str) -> str:
+    """A text in small letters with one spelling of quantization."""
+    return text.replace("quanti\N{LATIN SMALL LETTER S}", "quantiz")
 
 
 def longest(sought: Mapping[tuple[str, ...], str], found: Sequence[str], at: int) -> tuple[str, int] | None:

@@ -52,14 +52,14 @@ def even_images(node: fx.Node, cluster: Cluster | None) -> str | None:
     return None if len(sizes) == 4 and not sizes[2] % 2 and not sizes[3] % 2 else f"shape {list(sizes)}"
 
 
-@rule("unread_no_broadcasting")
+@rule("no_broadcasting")
 def no_broadcasting(node: fx.Node, cluster: Cluster | None) -> str | None:
     """no broadcasting"""
     one, other = shape(node.args[0]), shape(node.args[1])
     return f"{list(one)} and {list(other)}" if one != other else None
 
 
-@rule("unread_the_second_operand_is_a_constant")
+@rule("the_second_operand_is_a_constant")
 def second_constant(node: fx.Node, cluster: Cluster | None) -> str | None:
     """the second operand is a constant"""
     found: Any = node.args[1]
@@ -69,7 +69,7 @@ def second_constant(node: fx.Node, cluster: Cluster | None) -> str | None:
     return None if constant else "an operand that is computed"
 
 
-@rule("unread_along_one_of_the_last_two_axes")
+@rule("along_one_of_the_last_two_axes")
 def last_two_axes(node: fx.Node, cluster: Cluster | None) -> str | None:
     """along one of the last two axes"""
     count = rank(node.args[0])
@@ -104,7 +104,7 @@ def small_stride(node: fx.Node, cluster: Cluster | None) -> str | None:
     return f"a stride of {found}" if max(found) > 3 else None
 
 
-@rule("unread_weights_of_at_most_8_kib")
+@rule("weights_of_at_most_8_kib")
 def small_weights(node: fx.Node, cluster: Cluster | None) -> str | None:
     """weights of at most 8 KiB"""
     found = math.prod(shape(node.args[1]))
