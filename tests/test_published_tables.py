@@ -89,6 +89,8 @@ OTHERS = [
     ("convolution.default", "groups=1 or groups=channels_count (depthwise)", "groups == 1 or groups == channels"),
     ("convolution.default", "constant weights", "weight.is_constant"),
     ("convolution.default", "no bias", "bias is None"),
+    ("convolution.default", "only 3x3 kernels supported", "kernel_h == 3 and kernel_w == 3"),
+    ("max_pool2d.default", "ceil_mode=True not supported", "not ceil_mode"),
     ("clamp.default", "Bounds = (-1, 1) or (0, None)", "bounds in value"),
     ("constant_pad_nd.default", "H or W padding only", "0 not in padded and 1 not in padded"),
     ("add.Tensor", "no broadcasting", "x.shape == y.shape"),
@@ -102,6 +104,10 @@ OTHERS = [
 ]
 MISLEADING = [
     ("convolution.default", "dilation supported"),
+    ("convolution.default", "stride 2 supported"),
+    ("convolution.default", "bias not required"),
+    ("convolution.default", "filters <= 64"),
+    ("mean.dim", "keepdim not required"),
     ("convolution.default", "kernel <= 3, unless groups = 1"),
     ("convolution.default", "for depthwise, kernel <= 3, stride <= 2"),
     ("convolution.default", "int16: channels % 4 = 0, rank <= 4"),

@@ -18,7 +18,9 @@ Kinds = frozenset[str]
 def read_kinds(text: str) -> tuple[Kinds, tuple[str, ...]]:
     """What a text says of types, as `words.toml` calls it, and the words that say something else."""
     known, integer = _known()
-    found = re.findall(r"\w+", american(text.lower()).replace("-", " ").replace("\N{MULTIPLICATION SIGN}", "x").replace("\\", ""))
+    found = re.findall(
+        r"\w+", american(text.lower()).replace("-", " ").replace("\N{MULTIPLICATION SIGN}", "x").replace("\\", "")
+    )
     kinds, rest, at = set[str](), list[str](), 0
     while at < len(found):
         meant = longest(known, found, at)

@@ -44,10 +44,10 @@ class Quantity:
     """The features of a name, one for each direction, as predicates write them."""
 
     features: tuple[str, ...]
-    least: int = 0
     most: int = 2**40
     is_axis: bool = False
     needs_unit: bool = False
+    pairs_only: bool = False
     is_last: bool = False
     """Only after its value: "up to 4 dimensions" is about a rank, "dimensions <= 64" about nothing that is known."""
 
@@ -127,6 +127,7 @@ class Lexicon:
                     most=each.get("most", 2**40),
                     is_axis=each.get("axis", False),
                     needs_unit=each.get("unit", False),
+                    pairs_only=each.get("pairs", False),
                     is_last=each.get("last", False),
                 )
                 yield from ((name, Token("quantity", name, quantity)) for name in each["names"])

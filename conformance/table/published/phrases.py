@@ -24,6 +24,8 @@ LONGEST = 40  # tokens
 NO, NOT = ("no", "without", "never"), ("not", "unsupported", "disallowed", "forbidden")
 IF = ("if", "when", "for", "where")
 GIVEN = ("specified", "given", "provided", "set", "present")
+INSISTING = {"only", "required", "requires", "require"}
+ALLOWING = {"supported", "supports", "support", "allowed"}
 CONVOLUTIONS = ("convolution", "convolutions", "conv", "convs")
 TENSORS = ("tensor", "tensors", "input", "inputs")
 ONLY = Token("word", "only")
@@ -137,8 +139,8 @@ def _bare(tokens: Tokens) -> tuple[Tokens, set[str], bool]:
         no = no != (token.text in (*NO, *NOT))
         said.add(token.text)
     if tokens and tokens[0].text == "not":
-        return tokens[1:], said, not no
-    return tokens, said, no
+        tokens, no = tokens[1:], not no
+    return ([], said, no) if no and said & INSISTING else (tokens, said, no)  # "not required" forbids nothing
 
 
 def _state(lexicon: Lexicon, tokens: Tokens) -> str:
@@ -155,8 +157,7 @@ def _state(lexicon: Lexicon, tokens: Tokens) -> str:
     state: State = found.meaning
     if no:
         return state.no
-    insists = bool(said & {"only", "required", "requires", "require"})
-    return state.yes if insists or given or (state.alone and not said) else ""
+    return state.yes if said & INSISTING or given or (state.alone and not said) else ""
 
 
 def _flag(lexicon: Lexicon, tokens: Tokens) -> str:
@@ -164,12 +165,12 @@ def _flag(lexicon: Lexicon, tokens: Tokens) -> str:
     tokens, _, no = _bare(tokens)
     if len(tokens) == 3 and _is_equal(tokens[1]):
         tokens = [tokens[0], tokens[2]]
-    if len(tokens) != 2 or no:
+    if len(tokens) != 2:
         return ""
     flag, argument, text = _meant(tokens[0], "flag"), _meant(tokens[0], "argument"), tokens[1].text
     if flag is not None and text in ("true", "false"):
-        return str(flag.meaning.yes if text == "true" else flag.meaning.no)
-    if argument is None:
+        return str(flag.meaning.yes if (text == "true") != no else flag.meaning.no)
+    if argument is None or no:
         return ""
     if argument.text in lexicon.texts:
         return f"{argument.text} == {text!r}" if tokens[1].kind == "word" else ""
@@ -198,12 +199,7 @@ def _of_convolutions(lexicon: Lexicon, tokens: Tokens) -> str:
     tokens, said, no = _bare(tokens)
     transposed = bool(tokens) and tokens[0].text == "transposed"
     counts, rest = _dimensions(tokens[1:] if transposed else tokens)
-    if (
-        not counts
-        or len(rest) != 1
-        or rest[0].text not in CONVOLUTIONS
-        or (said & {"supported", "supports"} and not no)
-    ):
+    if not counts or len(rest) != 1 or rest[0].text not in CONVOLUTIONS or (said & ALLOWING and not no):
         return ""
     ranks = _among("weight.rank", [str(count + 2) for count in counts], no)
     if not transposed:
@@ -223,7 +219,12 @@ def _rank(lexicon: Lexicon, tokens: Tokens) -> str:
     sign = _meant(tokens[0], "compare") if tokens else None
     counts, rest = _dimensions(tokens[1:] if sign is not None else tokens)
     noun = rest[0].text if rest else ""
-    if not counts or len(rest) > 1 or noun not in ("", "reductions", *TENSORS) or ("supported" in said and not no):
+    if (
+        not counts
+        or len(rest) > 1
+        or noun not in ("", "reductions", *TENSORS)
+        or (said & ALLOWING and "only" not in said and not no)
+    ):
         return ""
     if max(counts) > 8 or (sign is not None and (no or len(counts) > 1)) or not (sign or noun or said):
         return ""
@@ -235,4 +236,7 @@ def _rank(lexicon: Lexicon, tokens: Tokens) -> str:
 
 def _counted(lexicon: Lexicon, tokens: Tokens) -> str:
     bare, said, no = _bare(tokens)
-    return "" if no else read_relation(lexicon, bare, "only" in said)
+    compared = any(_meant(token, "compare") and not _is_equal(token) for token in bare)
+    if no or (said & ALLOWING and "only" not in said and not compared):  # others may be supported, too
+        return ""
+    return read_relation(lexicon, bare, "only" in said)

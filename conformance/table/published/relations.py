@@ -233,10 +233,13 @@ def relation(subject: Quantity, sign: str, value: Value) -> str:
         return _of_axis(subject.features[0], sign, value)
     if (sign == "range" and not isinstance(value, range)) or (sign == "!=" and len(subject.features) > 1):
         raise Unread
+    pairs = [isinstance(each, tuple) for each in (value if isinstance(value, list) else [value])]
+    if subject.pairs_only and not all(pairs):
+        raise Unread
     numbers = list(_numbers(value))
     if any(type(n) is int and not -subject.most <= n <= subject.most for n in numbers):
         raise Unread
-    if isinstance(value, list) and any(isinstance(each, tuple) for each in value):
+    if isinstance(value, list) and any(pairs):
         return _of_pairs(subject, sign, value)
     parts = [_compared(feature, sign, own) for feature, own in _each(subject, value)]
     whole = " and ".join(parts)
