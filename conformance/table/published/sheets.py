@@ -70,7 +70,8 @@ def _merged(sheet: Any, data: bytes) -> dict[tuple[int, int], tuple[int, int]]:
         for _, element in iterparse(part, events=("end",)):
             if not str(element.tag).endswith("}mergeCell"):
                 continue
-            left, top, _, bottom = range_boundaries(element.get("ref", ""))
+            place: Any = range_boundaries(element.get("ref", ""))
+            left, top, _, bottom = place
             found.update(((row, left), (top, left)) for row in range(top, min(bottom, ROWS) + 1))
             if len(found) > ROWS * COLUMNS:
                 raise UsageError(f"{sheet.title}: more than {ROWS * COLUMNS} merged cells, expected at most as many")
