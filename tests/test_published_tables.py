@@ -238,6 +238,18 @@ def test_the_generated_tables_of_the_next_release_are_read() -> None:
     assert [each.text for each in made.left] == ["Support profile", "int4"]
 
 
+def test_headings_stand_below_a_title_that_names_operators() -> None:
+    data, made = table("Supported operators,,\nOp,Types,Limits\nrelu,8x8,rank <= 4\n")
+    assert limits(data, "aten.relu.default") == ["x.rank <= 4"]
+    assert [each.text for each in made.left] == ["Supported operators"]
+
+
+def test_a_table_without_any_known_operator_is_one_error(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("Operator\nfoo\nbar\n")
+    done = call("import", tmp_path / "t.csv", "--name", "t")
+    assert done.exit_code == 2 and len(done.output.splitlines()) == 1 and "line 2: 'foo'" in done.output
+
+
 def test_words_beside_a_table_and_drawn_grids() -> None:
     data, made = table(
         "Everything is batch 1.\n\n+----------+-------+-------------+\n| Operator | Types | Notes       |\n"

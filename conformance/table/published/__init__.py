@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.table.published.columns import Entry as Entry
 from npu_assay.conformance.table.published.columns import entries, known_headings
 from npu_assay.conformance.table.published.files import blocks, text_blocks
@@ -48,8 +49,10 @@ def read_text(text: str, file: str) -> Published:
 
 
 def imported(found: Published, name: str, version: str, backend_id: str, source: str) -> Imported:
-    """The table of what was published."""
+    """The table of what was published. Raises UsageError where the suite has none of its operators."""
     rows = Rows(found.entries)
+    if not rows.rows:
+        raise UsageError(f"{source}: found no operator of the suite in it, expected some; {rows.left[0]}")
     left = sorted((*found.left, *rows.left), key=lambda each: each.line)
     text = written(rows, left, name, version, backend_id, source)
     return Imported(text, rows.unread, left, rows.predicates)

@@ -15,6 +15,7 @@ from npu_assay.conformance.table.published.vocabulary import Left, by_words, spl
 OPERATOR, CONSTRAINTS, KINDS, NAMESPACE, SUPPORT, FLAG, OTHER = (
     *("operator", "constraints", "kinds", "namespace", "support", "flag", "other"),
 )
+HIGHEST = 20  # lines of a table among which its headings are
 TYPES = {"dtype": KINDS, "quantization": KINDS, "types": KINDS, "part": OTHER}
 """What headings are taken for that are not their own meaning."""
 
@@ -80,7 +81,8 @@ def entries(tables: Sequence[Block], beside: Block, file: str) -> tuple[list[Ent
     """The entries of every table, and what is outside. Raises UsageError where no table has operators."""
     found, left = list[Entry](), [Left(line.number, line.cells[0], "text beside the table") for line in beside]
     for block in tables:
-        at = next((index for index, line in enumerate(block) if known_headings(line.cells)), None)
+        known = [known_headings(line.cells) for line in block[:HIGHEST]]
+        at = known.index(max(known)) if any(known) else None
         remarks = block if at is None else block[:at]
         left += [Left(line.number, _shown(line.cells), "no line of a table of operators") for line in remarks]
         if at is not None:

@@ -119,7 +119,8 @@ class Rows:
         """The types of a line that none of its operators has cases in."""
         lacking = [set(kinds) for row, (_, kinds) in chosen.items() if row in taken or not taken]
         for kind in sorted(set.intersection(*lacking)) if lacking else ():
-            yield Left(entry.line, kind or "no types", f"the suite has no cases in it for {', '.join(taken or chosen)}")
+            names, text = ", ".join(taken or chosen), kind if taken else entry.printed
+            yield Left(entry.line, text, f"the suite has no cases in {kind or 'any type'} for {names}")
 
     def _reads(
         self, row: str, chosen: tuple[str, ...], entry: Entry, texts: Sequence[str], condition: str
