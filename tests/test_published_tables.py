@@ -133,6 +133,11 @@ def test_a_phrase_is_read_right_or_marked(row: str, text: str, expected: str) ->
     assert expected or (read.is_unread and read.says == text and read.code.startswith("unread_"))
 
 
+def test_of_operands_of_one_shape_the_first_tells_the_rank() -> None:
+    reads = read_constraints("aten.add.Tensor", "4D tensors only, no broadcasting", "int8")
+    assert [read.holds for read in reads] == ["x.rank == 4", "x.shape == y.shape"]
+
+
 @pytest.mark.parametrize(("row", "text"), MISLEADING)
 def test_what_may_mean_something_else_is_not_read(row: str, text: str) -> None:
     reads = list(read_constraints(f"aten.{row}", text, "int8"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from npu_assay.conformance.cases import drafts_of
@@ -30,6 +30,8 @@ FIXED = {
 """What torch itself asks of an operator, so that no program says otherwise."""
 ALWAYS = "the operator takes nothing else"
 UNREAD = "not read from the published table"
+ALIKE = "x.shape == y.shape"
+_EVERY_RANK = re.compile(r"all\(t\.rank ([^()]+|in \([^()]+\)) for t in operands\)")
 _BOUND = r"\(\s*(-?\d+(?:\.\d+)?|none|null)\s*,\s*(-?\d+(?:\.\d+)?|none|null)\s*\)"
 _BOUNDS = re.compile(rf"bounds?\s*(?:=|:|in|are|is)?\s*({_BOUND}(?:\s*(?:or|,|/)\s*{_BOUND})*)", re.IGNORECASE)
 
@@ -54,6 +56,13 @@ class Read:
 
 def read_constraints(row: str, text: str, precision: str = "") -> Iterator[Read]:
     """What a cell says of an operator, part by part: `keepdim=True`, `4D tensor only`; the rest is marked."""
+    found = list(_read(row, text, precision))
+    alike = any(read.holds == ALIKE for read in found)  # then the first operand tells, and is enough to look for
+    for read in found:
+        yield replace(read, holds=_EVERY_RANK.sub(r"x.rank \1", read.holds)) if alike else read
+
+
+def _read(row: str, text: str, precision: str) -> Iterator[Read]:
     lexicon = lexicon_of(row, precision)
     for sentence in _sentences(text):
         parts = list(_parts(sentence))
