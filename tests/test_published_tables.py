@@ -258,7 +258,7 @@ def test_a_table_without_any_known_operator_is_one_error(tmp_path: Path) -> None
 def test_words_beside_a_table_and_drawn_grids() -> None:
     data, made = table(
         "Everything is batch 1.\n\n+----------+-------+-------------+\n| Operator | Types | Notes       |\n"
-        "+==========+=======+=============+\n| relu     | int8  | rank <= 4,  |\n|          |       | batch = 1   |\n"
+        "+==========+=======+=============+\n| relu     | int8, | rank <= 4,  |\n|          | int16 | batch = 1   |\n"
         "+----------+-------+-------------+\n"
     )
     assert limits(data, "aten.relu.default") == ["x.rank <= 4", "batch == 1"]
@@ -400,6 +400,7 @@ def test_a_sheet_that_cannot_be_read_is_one_line(kind: str, tmp_path: Path) -> N
     done = call("import", path, "--name", "t", "--out", tmp_path / "t.toml")
     assert done.exit_code == 2
     assert len(done.output.splitlines()) == 1 and "t.xlsx" in done.output
+    assert ("unpacks to" in done.output) == (kind == "bomb")
     assert not (tmp_path / "t.toml").exists()
 
 
