@@ -13,7 +13,7 @@ import hypothesis.strategies as st
 import openpyxl
 import pytest
 from click.testing import CliRunner, Result
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 
 from npu_assay.conformance.cli import main
 from npu_assay.conformance.table.published import Imported, imported, read_file, read_text
@@ -319,6 +319,7 @@ def written(form: str, lines: Sequence[Sequence[str]], folder: Path) -> Path:
 def test_every_cell_is_in_the_table_or_listed(
     headings: tuple[str, ...], lines: list[Any], joined: str, form: str, tmp_path: Path
 ) -> None:
+    assume(any(OPERATORS[name] for name, *_ in lines))  # an import of none is an error of its own
     cells = [headings, *((name, joined.join(kinds), "; ".join(said), more) for name, kinds, said, more in lines)]
     made = imported(read_file(written(form, cells, tmp_path)), "t", "1", "T", "s")
     data = tomllib.loads(made.text)
