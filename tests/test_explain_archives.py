@@ -9,7 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim, export
 
-from npu_assay.conformance.explain.archives import _arithmetic, read_program
+from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.explain.archives import read_program
+from npu_assay.conformance.explain.archives.sizes import arithmetic
 
 
 def test_products_of_open_sizes_are_read(tmp_path: Path) -> None:
@@ -43,6 +45,13 @@ def test_products_of_open_sizes_are_read(tmp_path: Path) -> None:
     ],
 )
 def test_other_calls_are_refused(size: str) -> None:
-    assert not _arithmetic(size)
-    assert _arithmetic("s0 * 2 // 3 - (s1 + 1) % 2")
-    assert _arithmetic("Mul(Integer(-2), Symbol('s0', positive=True, integer=True))")
+    with pytest.raises(UsageError, match="expected arithmetic on symbols"):
+        arithmetic(size)
+
+
+@pytest.mark.parametrize(
+    "size",
+    ["s0 * 2 // 3 - (s1 + 1) % 2", "Mul(Integer(-2), Symbol('s0', positive=True, integer=True))", "Symbol('s0') ** 2"],
+)
+def test_arithmetic_is_read(size: str) -> None:
+    assert arithmetic(size) == size

@@ -6,17 +6,23 @@ import gc
 import json
 import logging
 from base64 import b64decode, b64encode
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from importlib import import_module
-from typing import Any
+from mmap import mmap
+from typing import TYPE_CHECKING, Any
 
 from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.explain.named import names_file
 from npu_assay.conformance.explain.record import SCHEMA, Explained, Explanation, nothing
 from npu_assay.conformance.isolation.confined import Work, confined
 from npu_assay.conformance.isolation.limits import Limits
+
+if TYPE_CHECKING:
+    from npu_assay.conformance.explain.models import Model
 
 PT2E = "torchao.quantization.pt2e.quantize_pt2e"
 RARELY = (100_000, 20, 20)  # of gc.set_threshold: export makes many objects that live, and 7 % of the time went there
@@ -87,27 +93,25 @@ def _told(spec: str, answer: dict[str, Any]) -> Explained:
 
 def _answer(request: Request, spec: str) -> dict[str, Any]:
     """One backend's part, or why the question cannot be asked."""
-
-    def prepare() -> Work:
-        return lambda: json.dumps(_explained(request, spec)).encode()
-
     try:
-        answer = json.loads(confined(prepare, request.limits, spec))
+        answer = json.loads(_confined(request, spec, lambda mark: json.dumps(_explained(request, spec, mark)).encode()))
+    except _Unreadable as error:
+        return {REFUSED: str(error)}
     except (UsageError, ValueError, RecursionError) as error:
         return {TOLD: asdict(nothing(spec, str(error)))}
     return answer if isinstance(answer, dict) else {}
 
 
-def _explained(request: Request, spec: str) -> dict[str, Any]:
+def _explained(request: Request, spec: str, mark: mmap) -> dict[str, Any]:
     """In the process: the backend's part as JSON, and its file."""
     gc.freeze()  # torch is not searched for garbage again and again
     gc.set_threshold(*RARELY)
     try:
         from npu_assay.conformance.backend.loading import load_whole
         from npu_assay.conformance.explain.explaining import How, explained
-        from npu_assay.conformance.explain.models import load_model, samples_of
+        from npu_assay.conformance.explain.models import samples_of
 
-        backend, model = load_whole(spec), load_model(request.model)
+        backend, model = load_whole(spec), _model(request, mark)
         samples = None if request.calibrate is None else samples_of(model, request.calibrate)
         inputs = samples if request.inputs is None else samples_of(model, request.inputs)
         model = model if inputs is None else replace(model, inputs=inputs)
@@ -117,6 +121,38 @@ def _explained(request: Request, spec: str) -> dict[str, Any]:
     return {TOLD: asdict(one), FILE: b64encode(file).decode() if request.pte else ""}
 
 
+# ------------------------------------------------------------------------------------ the file of somebody
+
+
+class _Unreadable(UsageError):
+    """A file ended its process, or exceeded the limits, while it was read: that says nothing about a backend."""
+
+
+def _confined(request: Request, spec: str, work: Callable[[mmap], bytes]) -> bytes:
+    """The work's answer. Raises UsageError, and _Unreadable where the process ended while it read the model."""
+    with mmap(-1, 1) as mark:  # which this process shares with its copy
+
+        def prepare() -> Work:
+            return lambda: work(mark)
+
+        try:
+            return confined(prepare, request.limits, spec)
+        except UsageError as error:
+            if mark[0]:
+                raise _Unreadable(f"{request.model}: {str(error).removeprefix(f'{spec}: ')}") from error
+            raise
+
+
+def _model(request: Request, mark: mmap) -> Model:
+    """The model; while it is read from a file, that is marked."""
+    from npu_assay.conformance.explain.models import load_model
+
+    mark[0] = names_file(request.model)
+    model = load_model(request.model)
+    mark[0] = False
+    return model
+
+
 # ------------------------------------------------------------------------------------ a part of a model
 
 
@@ -124,21 +160,20 @@ def reduced(request: Request, what: str, name: str | None) -> tuple[str, tuple[s
     """The script of the smallest part that shows it, "" where there is none, and what is told. Raises UsageError."""
     _warm(request)
 
-    def prepare() -> Work:
-        return lambda: json.dumps(_reduced(request, what, name)).encode()
-
-    found, told = json.loads(confined(prepare, request.limits, request.backends[0]))
+    (spec,) = request.backends
+    answer = _confined(request, spec, lambda mark: json.dumps(_reduced(request, what, name, mark)).encode())
+    found, told = json.loads(answer)
     return str(found), tuple(map(str, told))
 
 
-def _reduced(request: Request, what: str, name: str | None) -> tuple[str, tuple[str, ...]]:
+def _reduced(request: Request, what: str, name: str | None, mark: mmap) -> tuple[str, tuple[str, ...]]:
     from npu_assay.conformance.backend.loading import load_whole
     from npu_assay.conformance.explain.explaining import How
-    from npu_assay.conformance.explain.models import load_model, quantize, samples_of
+    from npu_assay.conformance.explain.models import quantize, samples_of
     from npu_assay.conformance.explain.reducing import reduce
 
     (spec,) = request.backends
-    backend, model = load_whole(spec), load_model(request.model)
+    backend, model = load_whole(spec), _model(request, mark)
     program = model.program
     calibrate = None if model.is_quantized else request.calibrate
     if calibrate is not None:

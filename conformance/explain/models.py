@@ -77,8 +77,7 @@ def _all(program: ExportedProgram, given: Sequence[Given]) -> tuple[Inputs, ...]
 def load_model(spec: str) -> Model:
     """The model of a `.pt2` file, or of `module:factory`. Raises UsageError."""
     if names_file(spec):
-        program = read_program(Path(spec))
-        return Model(Path(spec).name, program, (random_inputs(program, 0),))
+        return _from_file(Path(spec))
     found = load_object("model", spec)
     if callable(found) and not isinstance(found, nn.Module):
         try:
@@ -86,6 +85,14 @@ def load_model(spec: str) -> Model:
         except Exception as error:
             raise UsageError(f"model {spec!r}: {_told(error)}") from error
     return Model(spec, *_exported(spec, found))
+
+
+def _from_file(path: Path) -> Model:
+    program = read_program(path)
+    try:
+        return Model(path.name, program, (random_inputs(program, 0),))
+    except Exception as error:  # torch raises anything for inputs that nobody can have
+        raise UsageError(f"{path}: no inputs can be made for it: {_told(error)}") from error
 
 
 def _exported(spec: str, found: object) -> tuple[ExportedProgram, tuple[Inputs, ...]]:
