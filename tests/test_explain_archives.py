@@ -1,4 +1,4 @@
-"""Sizes in `.pt2` files: those that torch writes are read, and nothing else, as sympy runs them as Python."""
+"""`.pt2` files: what exporters write is read, and of sizes nothing else, as sympy runs them as Python."""
 
 from __future__ import annotations
 
@@ -6,12 +6,20 @@ from pathlib import Path
 
 import pytest
 import torch
+from exported_programs import PROGRAMS
 from torch import Tensor, nn
-from torch.export import Dim, export
+from torch.export import Dim, ExportedProgram, export
+from torch.utils import _pytree as pytree
 
 from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.explain.archives import read_program
 from npu_assay.conformance.explain.archives.sizes import arithmetic
+
+# torch's own export code calls deprecated functions, and warns of what these programs have.
+pytestmark = [
+    pytest.mark.filterwarnings(f"ignore:{text}")
+    for text in ("No complete tensor", "The tensor attributes", "`isinstance.treespec, LeafSpec.` is deprecated")
+]
 
 
 def test_products_of_open_sizes_are_read(tmp_path: Path) -> None:
@@ -55,3 +63,26 @@ def test_other_calls_are_refused(size: str) -> None:
 )
 def test_arithmetic_is_read(size: str) -> None:
     assert arithmetic(size) == size
+
+
+def _same(program: ExportedProgram, path: Path, name: str) -> None:
+    """Saved and read, it computes the same."""
+    torch.export.save(program, path)
+    one = PROGRAMS[name]
+    given = [pytree.tree_map_only(Tensor, Tensor.clone, (one.inputs, one.named)) for _ in range(2)]
+    with torch.no_grad():
+        found, wanted = (
+            each.module()(*args, **named) for each, (args, named) in zip((read_program(path), program), given)
+        )
+    for x, y in zip(pytree.tree_leaves(found), pytree.tree_leaves(wanted), strict=True):
+        assert torch.equal(x, y) and x.dtype == y.dtype if isinstance(x, Tensor) else x == y
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_what_exporters_write_is_read(name: str, tmp_path: Path) -> None:
+    _same(PROGRAMS[name].program(), tmp_path / "model.pt2", name)
+
+
+@pytest.mark.parametrize("name", ["images", "encoder", "functions", "views", "regions"])
+def test_decomposed_programs_are_read(name: str, tmp_path: Path) -> None:
+    _same(PROGRAMS[name].program().run_decompositions(), tmp_path / "model.pt2", name)

@@ -79,6 +79,7 @@ _INNER: Final = """
 INNER: Final = frozenset(_INNER.split())
 """Operators for torch's own use, besides its core ones, that exported programs have."""
 AO: Final = frozenset(("choose_qparams_affine", "quantize_affine", "dequantize_affine"))
+"""Operators of torchao."""
 OTHER: Final = re.compile(
     r"sparse|_coo|coo_|cs[rc]_|bs[rc]_|nested|jagged|mkldnn|cudnn|miopen|cufft|fbgemm|inductor|resize|set_data|^set_?$"
     r"|^quantized_|^quantize_per|^q_|from_file|record_stream|requires_grad|^retains?_"
@@ -96,7 +97,7 @@ def check_target(target: str) -> str:
 @cache
 def _is_function(target: str) -> bool:
     match = TARGET.fullmatch(target)
-    if match is None or match["space"] not in OURS:
+    if match is None or match["space"] not in OURS or (match["space"] == "torchao" and match["name"] not in AO):
         return False
     with suppress(ImportError):  # then it is not registered
         import_module(OURS[match["space"]])
@@ -107,14 +108,12 @@ def _is_function(target: str) -> bool:
     ):  # aten.save, which only scripts call, is in no such list
         return False
     op = getattr(getattr(getattr(torch.ops, match["space"]), name), overload)
-    return isinstance(op, OpOverload) and _is_named(match["space"], name, op) and _takes_plain(name, op)
+    return isinstance(op, OpOverload) and _is_named(name, op) and _takes_plain(name, op)
 
 
-def _is_named(space: str, name: str, op: OpOverload) -> bool:
+def _is_named(name: str, op: OpOverload) -> bool:
     """True for a function that exported programs have."""
-    if space == "torchao":
-        return name in AO
-    if OTHER.search(name) and space in ("aten", "prims"):
+    if op.namespace in ("aten", "prims") and OTHER.search(name):
         return False
     return not name.startswith("_") or name in INNER or torch.Tag.core in op.tags
 

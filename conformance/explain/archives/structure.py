@@ -78,6 +78,8 @@ def loaded(text: str | bytes) -> Any:
         return json.loads(text, parse_constant=_no_number)
     except RecursionError as error:
         raise UsageError("found JSON that is nested too deeply, expected that of torch.export.save") from error
+    except UsageError:
+        raise
     except ValueError as error:
         raise UsageError(f"not a program that torch can read: found no JSON: {str(error)[:200]}") from error
 
@@ -118,7 +120,7 @@ def _single(kind: type) -> Reader:
 
 def _refused(name: str) -> Reader:
     def read(_: Any) -> Any:
-        raise UsageError(f"found a {name}, expected tensors, numbers and texts: objects of other classes are not read")
+        raise UsageError(f"found an object ({name}), expected tensors, numbers and texts: no others are read")
 
     return read
 
