@@ -34,7 +34,8 @@ import numpy as np
 import torch
 from exported_programs import PROGRAMS
 from hostile import mutated
-from hostile_archives import CODE, HOSTILE, PICKLED, Archive, program, saved
+from hostile_archives import HOSTILE
+from pt2_archives import CODE, PICKLED, Archive, program, saved
 from watching import watched
 
 from npu_assay.conformance.common.errors import UsageError

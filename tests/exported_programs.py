@@ -46,17 +46,18 @@ def _views(m: Any, x: Tensor) -> Any:
 
 
 def _unknown(m: Any, x: Tensor) -> Tensor:
-    n = (x.sum() > 3).to(torch.int64).item()
-    torch._check(n >= 0)
-    torch._check(n < 5)
+    n: Any = (x.sum() > 3).to(torch.int64).item()
+    torch._check(n >= 0)  # type: ignore[no-untyped-call]
+    torch._check(n < 5)  # type: ignore[no-untyped-call]
     return torch.zeros(n + 1).sum() + x
 
 
 def _counted(m: Any, x: Tensor) -> Any:
-    return torch.while_loop(lambda n, y: n < 3, lambda n, y: (n + 1, y * 2), (torch.zeros((), dtype=torch.int64), x))
+    start = (torch.zeros((), dtype=torch.int64), x)
+    return torch.while_loop(lambda n, y: n < 3, lambda n, y: (n + 1, y * 2), start)  # type: ignore[no-untyped-call]
 
 
-def _regions(m: Any, x: Tensor) -> Tensor:
+def _regions(m: Any, x: Tensor) -> Any:
     with torch.no_grad():
         y = torch.cond(x.sum() > 0, lambda t: m.parts[0](t), lambda t: t - 1, (x,))
     with torch.autocast("cpu"):

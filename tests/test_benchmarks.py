@@ -43,6 +43,11 @@ PRINTED: dict[str, tuple[str, ...]] = {
         rf"operator that files may not call{NUMBER}",
         rf"ran{NUMBER}",
     ),
+    "hostile_models.py --count 100 --seed 1 -n 1": (
+        "100 files of seed 1",
+        rf"refused{NUMBER}",
+        rf"ran{NUMBER}",
+    ),
     "certify.py . --backend neutron -k aten.abs.default/operator/accept": (
         rf"neutron:{NUMBER} s before,{NUMBER} s now, ratio{NUMBER}",
         rf"together:{NUMBER} s before,{NUMBER} s now, ratio{NUMBER}",

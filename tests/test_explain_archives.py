@@ -71,9 +71,8 @@ def _same(program: ExportedProgram, path: Path, name: str) -> None:
     one = PROGRAMS[name]
     given = [pytree.tree_map_only(Tensor, Tensor.clone, (one.inputs, one.named)) for _ in range(2)]
     with torch.no_grad():
-        found, wanted = (
-            each.module()(*args, **named) for each, (args, named) in zip((read_program(path), program), given)
-        )
+        found = read_program(path).module()(*given[0][0], **given[0][1])
+        wanted = program.module()(*given[1][0], **given[1][1])
     for x, y in zip(pytree.tree_leaves(found), pytree.tree_leaves(wanted), strict=True):
         assert torch.equal(x, y) and x.dtype == y.dtype if isinstance(x, Tensor) else x == y
 

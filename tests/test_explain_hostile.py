@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 import torch
 from click.testing import CliRunner
-from hostile_archives import CODE, HOSTILE, MARKER, MODEL, PICKLED, Archive, Change, program, saved
+from hostile_archives import HOSTILE
+from pt2_archives import CODE, MARKER, MODEL, PICKLED, Archive, Change, program, saved
 from watching import watched
 
 from npu_assay.conformance.cli import main

@@ -49,11 +49,12 @@ TYPES: Final = frozenset(
 """Types of arguments: no file, object of Python, storage or stream."""
 _TEXTS: Final = """
     _assert_async _assert_scalar _convolution_mode _functional_assert_async _functional_assert_scalar _linalg_eigh
-    _linalg_svd __interpolate __upsample conv1d conv2d conv3d div div_ divide divide_ einsum gelu gelu_ gelu_backward
-    index_reduce index_reduce_ linalg_cond linalg_eigh linalg_eigvalsh linalg_lstsq linalg_matrix_norm linalg_norm
-    linalg_qr linalg_svd linalg_svdvals meshgrid nanquantile pad pad_sequence quantile scatter scatter_ scatter_reduce
-    scatter_reduce_ searchsorted segment_reduce stft fft_fft fft_fft2 fft_fftn fft_hfft fft_hfft2 fft_hfftn fft_ifft
-    fft_ifft2 fft_ifftn fft_ihfft fft_ihfft2 fft_ihfftn fft_irfft fft_irfft2 fft_irfftn fft_rfft fft_rfft2 fft_rfftn
+    _linalg_svd __interpolate __upsample conv1d conv2d conv3d div div_ divide divide_ einsum gelu gelu_
+    gelu_backward index_reduce index_reduce_ linalg_cond linalg_eigh linalg_eigvalsh linalg_lstsq linalg_matrix_norm
+    linalg_norm linalg_qr linalg_svd linalg_svdvals meshgrid nanquantile pad pad_sequence quantile scatter scatter_
+    scatter_reduce scatter_reduce_ searchsorted segment_reduce stft fft_fft fft_fft2 fft_fftn fft_hfft fft_hfft2
+    fft_hfftn fft_ifft fft_ifft2 fft_ifftn fft_ihfft fft_ihfft2 fft_ihfftn fft_irfft fft_irfft2 fft_irfftn fft_rfft
+    fft_rfft2 fft_rfftn
 """
 TEXTS: Final = frozenset(_TEXTS.split())
 """Operators whose texts are modes and messages."""
@@ -61,19 +62,18 @@ _INNER: Final = """
     __and__ __iand__ __or__ __ior__ __xor__ __ixor__ __lshift__ __ilshift__ __rshift__ __irshift__ __interpolate
     __upsample _add_relu _add_relu_ _addmm_activation _aminmax _assert_async _assert_scalar _assert_tensor_metadata
     _cast_Byte _cast_Char _cast_Double _cast_Float _cast_Half _cast_Int _cast_Long _cast_Short _chunk_cat _conj
-    _conj_copy _conj_physical _convert_weight_to_int4pack_for_cpu _convolution _convolution_mode _dim_arange
-    _dyn_quant_matmul_4bit _dyn_quant_pack_4bit_weight _euclidean_dist _fake_quantize_learnable_per_channel_affine
-    _fake_quantize_learnable_per_tensor_affine _fake_quantize_per_tensor_affine_cachemask_tensor_qparams _fft_c2c
-    _functional_assert_async _functional_assert_scalar _functional_sym_constrain_range
-    _functional_sym_constrain_range_for_size _fused_rms_norm _grouped_mm _int_mm _is_all_true _is_any_true _lazy_clone
-    _linalg_det _linalg_eigh _linalg_slogdet _linalg_solve_ex _linalg_svd _logcumsumexp _masked_softmax
-    _native_batch_norm_legit_functional _native_multi_head_attention _neg_view _neg_view_copy _pack_padded_sequence
-    _pad_circular _pad_enum _pad_packed_sequence _pin_memory _prelu_kernel _reshape_alias _reshape_alias_copy
-    _reshape_copy _reshape_from_tensor _safe_softmax _scaled_dot_product_attention_math
-    _scaled_dot_product_flash_attention_for_cpu _scaled_mm _shape_as_tensor _stack _transform_bias_rescale_qkv
-    _transformer_encoder_layer_fwd _trilinear _unique _unique2 _unsafe_index _unsafe_index_put _unsafe_masked_index
-    _unsafe_masked_index_put_accumulate _unsafe_view _upsample_bicubic2d_aa _upsample_bilinear2d_aa
-    _upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d _weight_int4pack_mm_for_cpu
+    _conj_copy _conj_physical _convolution _convolution_mode _euclidean_dist
+    _fake_quantize_learnable_per_channel_affine _fake_quantize_learnable_per_tensor_affine
+    _fake_quantize_per_tensor_affine_cachemask_tensor_qparams _fft_c2c _functional_assert_async
+    _functional_assert_scalar _functional_sym_constrain_range _functional_sym_constrain_range_for_size
+    _fused_rms_norm _int_mm _is_all_true _is_any_true _linalg_det _linalg_eigh _linalg_slogdet _linalg_solve_ex
+    _linalg_svd _logcumsumexp _masked_softmax _native_batch_norm_legit_functional _native_multi_head_attention
+    _neg_view _neg_view_copy _pack_padded_sequence _pad_circular _pad_enum _pad_packed_sequence _prelu_kernel
+    _reshape_alias _reshape_alias_copy _reshape_copy _reshape_from_tensor _safe_softmax
+    _scaled_dot_product_attention_math _scaled_dot_product_flash_attention_for_cpu _scaled_mm _shape_as_tensor
+    _stack _transformer_encoder_layer_fwd _trilinear _unique _unique2 _unsafe_index _unsafe_index_put
+    _unsafe_masked_index _unsafe_masked_index_put_accumulate _unsafe_view _upsample_bicubic2d_aa
+    _upsample_bilinear2d_aa _upsample_nearest_exact1d _upsample_nearest_exact2d _upsample_nearest_exact3d
     _weight_int8pack_mm _weight_norm _weight_norm_interface
 """
 INNER: Final = frozenset(_INNER.split())

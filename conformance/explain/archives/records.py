@@ -12,7 +12,8 @@ from torch._export.serde.schema import PayloadConfig
 from torch._export.serde.serialize import _SERIALIZE_TO_TORCH_DTYPE
 
 from npu_assay.conformance.common.errors import UsageError
-from npu_assay.conformance.explain.archives.structure import loaded, read
+from npu_assay.conformance.explain.archives.structure import read
+from npu_assay.conformance.explain.archives.values import loaded
 
 PROGRAM = "models/model.json"
 FIXED = {"archive_format": b"pt2", "archive_version": b"0", "byteorder": b"little"}
@@ -132,7 +133,7 @@ def _check_tensor(where: str, meta: Mapping[str, Any] | None, size: int) -> None
         case _:
             numbers = [-1]
     if min(numbers) < 0 or len(sizes) != len(strides):
-        raise UsageError(f"{where}: found sizes that are none, expected those of a tensor")
+        raise UsageError(f"{where}: found invalid sizes, expected those of a tensor")
     width, shape = _SERIALIZE_TO_TORCH_DTYPE[dtype].itemsize, numbers[: len(sizes)]
     last = sum((n - 1) * step for n, step in zip(shape, numbers[len(sizes) :], strict=False)) + numbers[-1]
     within = size == 0 or not prod(shape) or (last + 1) * width <= size

@@ -6,30 +6,26 @@ is not read until somebody has looked at it.
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import enum
-import json
-import math
-import re
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
 from typing import Any
 
 from torch._export.serde import schema
-from torch._export.serde.serialize import _SERIALIZE_TO_TORCH_DTYPE
 from torch._export.serde.union import _Union
 
 from npu_assay.conformance.common.errors import UsageError
-from npu_assay.conformance.explain.archives import names
+from npu_assay.conformance.explain.archives import names, values
 from npu_assay.conformance.explain.archives.nesting import nesting
 from npu_assay.conformance.explain.archives.operators import check_target
 from npu_assay.conformance.explain.archives.sizes import SYMBOL, arithmetic
+from npu_assay.conformance.explain.archives.values import Reader
 
-Reader = Callable[[Any], Any]
+DIALECTS = ("TRAINING", "ATEN")
 READ = frozenset(
     (
         *("ExportedProgram", "SchemaVersion", "RangeConstraint", "PayloadConfig", "PayloadMeta"),
@@ -44,48 +40,11 @@ READ = frozenset(
     )
 )
 """The records of torch's structure that are read: no objects of other classes, which torch would unpickle."""
-BITS = 63  # of whole numbers
-DIALECTS = ("TRAINING", "ATEN")
-NOT_FINITE = ("Infinity", "-Infinity", "NaN")
-"""How torch writes these numbers."""
-KEPT = ("stack_trace", "nn_module_stack", "torch_fn")
-"""Of what torch knows of a node: texts that it takes apart, and that nobody evaluates."""
-FUNCTION = re.compile(
-    r"(?!torch|_operator|math|#)[\w.<>\[\]]*|_operator\.\w+|math\.\w+"
-    r"|torch(\.nn(\.modules(\.\w+)?|\.functional)?|\.ops\.(aten|higher_order)(\.\w+)?|\._C\._nn|\.special|\.fft|\.linalg)?"
-    r"\.\w+",
-    re.ASCII,
-)
-"""Where a node came from: torch looks such a name up below its own module."""
-GUARDS = frozenset(
-    (
-        *("size", "stride", "storage_offset", "dim", "len", "min", "max", "abs", "int", "float", "bool", "round"),
-        *("floor", "ceil", "trunc", "sqrt", "sym_float", "sym_int", "sym_max", "sym_min", "Mod", "Max", "Min"),
-        *("FloorDiv", "PythonMod", "CleanDiv", "CeilDiv", "Eq", "Ne", "isnan"),
-    )
-)
-"""What torch calls in the comparisons by which it checks inputs."""
 
 
 def read(kind: type, data: Any) -> Any:
     """The JSON of one of torch's records, without all that torch does not read. Raises UsageError."""
     return _reader(kind)(data)
-
-
-def loaded(text: str | bytes) -> Any:
-    """JSON without numbers that JSON has not. Raises UsageError."""
-    try:
-        return json.loads(text, parse_constant=_no_number)
-    except RecursionError as error:
-        raise UsageError("found JSON that is nested too deeply, expected that of torch.export.save") from error
-    except UsageError:
-        raise
-    except ValueError as error:
-        raise UsageError(f"not a program that torch can read: found no JSON: {str(error)[:200]}") from error
-
-
-def _no_number(text: str) -> Any:
-    raise UsageError(f"found {text}, expected a number of JSON")
 
 
 # ------------------------------------------------------------------------------------ by type
@@ -132,7 +91,7 @@ def _optional(inside: Reader) -> Reader:
 def _listed(kind: Any) -> Reader:
     def read(data: Any) -> Any:
         if not isinstance(data, list):
-            raise _unlike(data, "a list")
+            raise values.unlike(data, "a list")
         inside = _reader(kind)
         return [inside(each) for each in data]
 
@@ -142,7 +101,7 @@ def _listed(kind: Any) -> Reader:
 def _mapped(kind: Any) -> Reader:
     def read(data: Any) -> Any:
         if not isinstance(data, dict):
-            raise _unlike(data, "names with values")
+            raise values.unlike(data, "names with values")
         inside = _reader(kind)
         return {names.identifier(name): inside(each) for name, each in data.items()}
 
@@ -153,8 +112,8 @@ def _numbered(kind: type[enum.IntEnum]) -> Reader:
     allowed = frozenset(map(int, kind))
 
     def read(data: Any) -> int:
-        if _whole(data) not in allowed:
-            raise _unlike(data, f"a {kind.__name__}")
+        if values.whole(data) not in allowed:
+            raise values.unlike(data, f"a {kind.__name__}")
         return int(data)
 
     return read
@@ -177,7 +136,7 @@ def _record(kind: Any) -> Reader:
 
     def read(data: Any) -> dict[str, Any]:
         if not isinstance(data, dict):
-            raise _unlike(data, f"a {kind.__name__}")
+            raise values.unlike(data, f"a {kind.__name__}")
         return {name: inside(data[name]) for name, inside in fields.items() if name in data}
 
     return read
@@ -188,7 +147,7 @@ def _one_of(kind: Any) -> Reader:
 
     def read(data: Any) -> dict[str, Any]:
         if not isinstance(data, dict) or len(data) != 1 or not data.keys() <= fields.keys():
-            raise _unlike(data, f"one value of {kind.__name__}")
+            raise values.unlike(data, f"one value of {kind.__name__}")
         ((name, value),) = data.items()
         return {name: fields[name](value)}
 
@@ -211,121 +170,15 @@ def _placed(kind: str, name: str, inside: Reader) -> Reader:
     return read
 
 
-# ------------------------------------------------------------------------------------ single values
-
-
-def _unlike(data: Any, expected: str) -> UsageError:
-    return UsageError(f"found {repr(data)[:80]}, expected {expected}")
-
-
-def _whole(data: Any) -> int:
-    if type(data) is not int or not -(2**BITS) <= data < 2**BITS:
-        raise _unlike(data, "a whole number of 64 bits")
-    return data
-
-
-def _real(data: Any) -> float | str:
-    if data in NOT_FINITE and isinstance(data, str):
-        return data
-    if type(data) not in (int, float) or not math.isfinite(float(_whole(data) if type(data) is int else data)):
-        raise _unlike(data, "a number")
-    return float(data)
-
-
-def _truth(data: Any) -> bool:
-    if not isinstance(data, bool):
-        raise _unlike(data, "true or false")
-    return data
-
-
-def _text(data: Any) -> str:
-    """Any text that can be written."""
-    if not isinstance(data, str) or (not data.isascii() and any("\ud800" <= each <= "\udfff" for each in data)):
-        raise _unlike(data, "a text of Unicode")
-    return data
-
-
-_PLAIN: Mapping[Any, Reader] = {int: _whole, float: _real, bool: _truth, str: names.identifier}
-
-
-def _just(*allowed: Any) -> Reader:
-    def read(data: Any) -> Any:
-        if data not in allowed or isinstance(data, bool) is not isinstance(allowed[0], bool):
-            raise _unlike(data, " or ".join(map(repr, allowed)))
-        return data
-
-    return read
-
-
-def _device(data: Any) -> str:
-    if data != "cpu":
-        raise _unlike(data, "'cpu': export the model there, or move it with torch.export.passes.move_to_device_pass")
-    return "cpu"
-
-
-def _dtype(data: Any) -> int:
-    if _whole(data) not in _SERIALIZE_TO_TORCH_DTYPE:
-        raise _unlike(data, "a dtype")
-    return int(data)
-
-
-def _name_or_none(data: Any) -> str | None:
-    return None if data is None else names.identifier(data) if data else ""
+_PLAIN: Mapping[Any, Reader] = {int: values.whole, float: values.real, bool: values.truth, str: names.identifier}
 
 
 def _ranges(data: Any) -> dict[str, Any]:
     """Symbols with their ranges. torch counts up to the number of a symbol."""
     for name in data if isinstance(data, dict) else ():
         if not isinstance(name, str) or not SYMBOL.fullmatch(name):
-            raise _unlike(name, "a symbol, such as s77")
+            raise values.unlike(name, "a symbol, such as s77")
     return typing.cast("dict[str, Any]", _mapped(schema.RangeConstraint)(data))
-
-
-def _no_pickle(data: Any) -> bool:
-    if data is not False:
-        raise UsageError("found a pickled tensor or object, which is not read: export it as a buffer")
-    return False
-
-
-def _no_guards(data: Any) -> list[str]:
-    """No guards: torch runs them as Python. They only check inputs, and are left out where they do no more."""
-    for each in data if isinstance(data, list) else (data,):
-        if not isinstance(each, str) or not _is_guard(each):
-            raise UsageError(f"found the code {str(each)[:60]!r}, expected comparisons of the sizes of inputs")
-    return []
-
-
-def _is_guard(text: str) -> bool:
-    try:
-        parts = list(ast.walk(ast.parse(text[: names.LONGEST], mode="eval")))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    called = [each.func for each in parts if isinstance(each, ast.Call)]
-    return all((each.attr if isinstance(each, ast.Attribute) else getattr(each, "id", "")) in GUARDS for each in called)
-
-
-def _metadata(data: Any) -> dict[str, str]:
-    """What is known of a node: where it came from, and marks of quantizers."""
-    if not isinstance(data, dict):
-        raise _unlike(data, "names with texts")
-    kept = {name: _text(data[name]) for name in KEPT if name in data}
-    sources = data.get("source_fn_stack")
-    if isinstance(sources, str) and all(map(_is_source, sources.split(";"))):
-        kept["source_fn_stack"] = sources
-    return {**kept, **_custom(data)}
-
-
-def _is_source(text: str) -> bool:
-    return text.count(",") == 1 and FUNCTION.fullmatch(text.partition(",")[2]) is not None
-
-
-def _custom(data: Any) -> dict[str, str]:
-    if not isinstance(data, dict) or not data.get("custom"):
-        return {}
-    marks = loaded(_text(data["custom"]))
-    if not isinstance(marks, dict):
-        raise _unlike(marks, "marks by name")
-    return {"custom": json.dumps(marks)}
 
 
 def _of_call(data: Any) -> dict[str, Any]:
@@ -344,30 +197,30 @@ RULES: Mapping[tuple[str, str], Reader] = MappingProxyType(
     {
         ("ExportedProgram", "opset_version"): lambda data: _mapped(int)(data),
         ("ExportedProgram", "range_constraints"): _ranges,
-        ("ExportedProgram", "verifiers"): lambda data: [_just(*DIALECTS)(each) for each in _listed_any(data)],
+        ("ExportedProgram", "verifiers"): lambda data: [values.just(*DIALECTS)(each) for each in values.listed(data)],
         ("ExportedProgram", "torch_version"): names.plain,
-        ("ExportedProgram", "guards_code"): _no_guards,
-        ("GraphModule", "metadata"): _custom,
+        ("ExportedProgram", "guards_code"): values.no_guards,
+        ("GraphModule", "metadata"): values.custom,
         ("GraphModule", "treespec_namedtuple_fields"): lambda _: {},  # nesting has no classes
         ("Graph", "inputs"): _inputs,
         ("Graph", "custom_obj_values"): lambda data: _mapped(schema.CustomObjArgument)(data),
         ("UserInputSpec", "arg"): _of_call,
         ("Node", "target"): check_target,
-        ("Node", "name"): _name_or_none,
-        ("Node", "metadata"): _metadata,
-        ("NamedArgument", "name"): _name_or_none,
+        ("Node", "name"): values.name_or_none,
+        ("Node", "metadata"): values.metadata,
+        ("NamedArgument", "name"): values.name_or_none,
         ("GraphArgument", "name"): names.member,
         ("Argument", "as_operator"): _refused("Python function"),
-        ("Argument", "as_string"): _text,
-        ("Argument", "as_strings"): lambda data: [_text(each) for each in _listed_any(data)],
-        ("Argument", "as_layout"): _just(int(schema.Layout.Strided)),
-        ("Argument", "as_scalar_type"): _dtype,
-        ("TensorMeta", "dtype"): _dtype,
-        ("TensorMeta", "layout"): _just(int(schema.Layout.Strided)),
-        ("Device", "type"): _device,
-        ("SymExpr", "expr_str"): lambda data: arithmetic(_text(data)),
+        ("Argument", "as_string"): values.text,
+        ("Argument", "as_strings"): lambda data: [values.text(each) for each in values.listed(data)],
+        ("Argument", "as_layout"): values.just(int(schema.Layout.Strided)),
+        ("Argument", "as_scalar_type"): values.dtype,
+        ("TensorMeta", "dtype"): values.dtype,
+        ("TensorMeta", "layout"): values.just(int(schema.Layout.Strided)),
+        ("Device", "type"): values.device,
+        ("SymExpr", "expr_str"): lambda data: arithmetic(values.text(data)),
         ("ConstantValue", "as_string"): names.plain,
-        ("InputToConstantInputSpec", "name"): _name_or_none,
+        ("InputToConstantInputSpec", "name"): values.name_or_none,
         ("InputToParameterSpec", "parameter_name"): names.path,
         ("InputToBufferSpec", "buffer_name"): names.path,
         ("InputToTensorConstantSpec", "tensor_constant_name"): names.path,
@@ -375,19 +228,13 @@ RULES: Mapping[tuple[str, str], Reader] = MappingProxyType(
         ("ParameterMutationSpec", "parameter_name"): names.path,
         ("GradientToParameterSpec", "parameter_name"): names.path,
         ("ModuleCallEntry", "fqn"): names.path,
-        ("ModuleCallSignature", "in_spec"): lambda data: nesting(_text(data), called=True),
-        ("ModuleCallSignature", "out_spec"): lambda data: nesting(_text(data)),
+        ("ModuleCallSignature", "in_spec"): lambda data: nesting(values.text(data), called=True),
+        ("ModuleCallSignature", "out_spec"): lambda data: nesting(values.text(data)),
         ("PayloadConfig", "config"): lambda data: {
             names.path(k): _reader(schema.PayloadMeta)(v) for k, v in data.items()
         },
         ("PayloadMeta", "path_name"): names.identifier,
-        ("PayloadMeta", "use_pickle"): _no_pickle,
+        ("PayloadMeta", "use_pickle"): values.no_pickle,
     }
 )
 """By record and field: what is stricter or looser than its type."""
-
-
-def _listed_any(data: Any) -> list[Any]:
-    if not isinstance(data, list):
-        raise _unlike(data, "a list")
-    return data
