@@ -88,6 +88,7 @@ def test_the_commands_end_with_one_line(
     result = CliRunner().invoke(main, [command[0], "model.pt2", *command[1:]])
     assert result.exit_code == 2 and result.stdout == "", result.output
     assert result.stderr.startswith("assay: model.pt2: ") and result.stderr.count("\n") == 1
+    assert result.stderr.count("model.pt2: ") == 1
     assert os.listdir(tmp_path) == ["model.pt2"]
 
 

@@ -148,7 +148,11 @@ def _model(request: Request, mark: mmap) -> Model:
     from npu_assay.conformance.explain.models import load_model
 
     mark[0] = names_file(request.model)
-    model = load_model(request.model)
+    try:
+        model = load_model(request.model)
+    except UsageError:  # it was refused, by a process that goes on
+        mark[0] = False
+        raise
     mark[0] = False
     return model
 

@@ -28,7 +28,7 @@ SAMPLES = "data/sample_inputs/model.pt"
 
 
 def read_program(path: Path) -> ExportedProgram:
-    """The program in a file of `torch.export.save`, of whomever: nothing in it is unpickled, evaluated or imported.
+    """The program in anybody's file of `torch.export.save`; nothing in it is unpickled, evaluated or imported.
 
     Raises UsageError for another or an unsafe file.
     """
