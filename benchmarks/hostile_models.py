@@ -214,8 +214,10 @@ def outcome(blob: bytes, folder: Path, explain: bool) -> str:
             found(Request(str(path), ("xnnpack",), None, Limits(60.0, 2048)), 1)
     except UsageError as error:
         answer, did = _ended(str(error)), []
-    if os.listdir(folder) != ["model.pt2"]:
-        return f"wrote: {os.listdir(folder)}"
+    path.unlink()
+    if left := os.listdir(folder):
+        (folder / left[0]).unlink()
+        return f"wrote: {left}"
     return f"acted: {did[0]}" if did else str(answer)
 
 

@@ -39,6 +39,8 @@ def read_program(path: Path) -> ExportedProgram:
         raise UsageError(_prefixed(path, str(error))) from error
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except zipfile.BadZipFile as error:
+        raise UsageError(f"{path}: not a .pt2 file: found a damaged zip archive: {str(error)[:200]}") from error
     except RecursionError as error:
         raise UsageError(f"{path}: found graphs that are nested too deeply, expected those of a program") from error
     except Exception as error:  # torch raises anything for a file that is damaged
