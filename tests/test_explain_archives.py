@@ -11,9 +11,12 @@ from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram, export
 from torch.utils import _pytree as pytree
 
+from npu_assay.conformance.backend.loading import load_backend
 from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.explain.archives import read_program
 from npu_assay.conformance.explain.archives.sizes import arithmetic
+from npu_assay.conformance.explain.explaining import How
+from npu_assay.conformance.explain.models import model_of, quantize
 
 # torch's own export code calls deprecated functions, and warns of what these programs have.
 pytestmark = [
@@ -85,3 +88,27 @@ def test_what_exporters_write_is_read(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["images", "encoder", "functions", "views", "regions"])
 def test_decomposed_programs_are_read(name: str, tmp_path: Path) -> None:
     _same(PROGRAMS[name].program().run_decompositions(), tmp_path / "model.pt2", name)
+
+
+@pytest.mark.parametrize(("backend", "dynamic"), [("neutron", False), ("xnnpack", True), ("ethos-u55", False)])
+def test_quantized_programs_are_read(backend: str, dynamic: bool, tmp_path: Path) -> None:
+    pytest.importorskip("torchao", reason="the quantizers are the extra `quantize`")
+    exported = PROGRAMS["images"].program()
+    model = model_of(exported, [PROGRAMS["images"].inputs])
+    quantized = quantize(model, How(dynamic).quantizer(load_backend(backend)), model.inputs)
+    _same(quantized.program, tmp_path / "model.pt2", "images")
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:torchao")
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_programs_that_torchao_quantizes_are_read(tmp_path: Path) -> None:
+    api = pytest.importorskip("torchao.quantization", reason="the extra `quantize`")
+    from torchao.utils import unwrap_tensor_subclass
+
+    module, x = nn.Sequential(nn.Linear(64, 32), nn.ReLU()).eval(), torch.randn(2, 64)
+    api.quantize_(module, api.Int8DynamicActivationIntxWeightConfig())
+    torch.export.save(export(module, (x,)), path := tmp_path / "model.pt2")
+    with pytest.raises(UsageError, match=r"found weights in classes of torchao.*unwrap_tensor_subclass"):
+        read_program(path)
+    torch.export.save(export(unwrap_tensor_subclass(module), (x,)).run_decompositions({}), path)
+    assert torch.equal(read_program(path).module()(x), module(x))

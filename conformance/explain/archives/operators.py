@@ -80,6 +80,7 @@ INNER: Final = frozenset(_INNER.split())
 """Operators for torch's own use, besides its core ones, that exported programs have."""
 AO: Final = frozenset(("choose_qparams_affine", "quantize_affine", "dequantize_affine"))
 """Operators of torchao."""
+WRAPPED, UNWRAP = "torch.ops.export.access_subclass_inner_tensor.default", "torchao.utils.unwrap_tensor_subclass(model)"
 OTHER: Final = re.compile(
     r"sparse|_coo|coo_|cs[rc]_|bs[rc]_|nested|jagged|mkldnn|cudnn|miopen|cufft|fbgemm|inductor|resize|set_data|^set_?$"
     r"|^quantized_|^quantize_per|^q_|from_file|record_stream|requires_grad|^retains?_"
@@ -89,6 +90,8 @@ OTHER: Final = re.compile(
 
 def check_target(target: str) -> str:
     """The name of an operator that a file may call. Raises UsageError for any other."""
+    if target == WRAPPED:
+        raise UsageError(f"found weights in classes of torchao, which are pickled, expected {UNWRAP} before the export")
     if target in CONTROL or target in SYMBOLIC or _is_function(target):
         return target
     raise UsageError(f"found the operator {target[:80]!r}, expected one of aten's functions of tensors and numbers")
