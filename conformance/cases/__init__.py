@@ -38,11 +38,15 @@ IN_EITHER_LAYOUT = (STATIC_INT8, "fp32", "int8")
 """The precisions that are tried on images whose channels lie next to each other; others share their layouts."""
 
 
+class NoCasesError(KeyError):
+    """A row that the suite has no cases for; other errors of this kind are the suite's own."""
+
+
 @many_records()
 def cases_for(table: Table) -> tuple[Case, ...]:
     """Every case of a table, row by row. Boundaries stand where the row's constraints put them.
 
-    Raises KeyError for a row without cases, LimitError for a constraint or a value of one that there are no
+    Raises NoCasesError for a row without cases, LimitError for a constraint or a value of one that there are no
     cases for, ValueError for two cases of one id.
     """
     made = _offered if table.offers else _cases
@@ -214,10 +218,10 @@ def _refusals(table: Table, row: Row) -> Iterator[Case]:
 
 
 def _drafts(row: Row, precision: str, limits: Limits) -> list[CaseDraft]:
-    """A row's drafts in one of its precisions. Raises KeyError for a row that there are none for."""
+    """A row's drafts in one of its precisions. Raises NoCasesError for a row that there are none for."""
     found = row_drafts(row, precision, limits)
     if found is None:
-        raise KeyError(row.name)
+        raise NoCasesError(row.name)
     return found
 
 

@@ -20,7 +20,7 @@ from npu_assay.conformance.run.selection import random_program, select, smoke
 
 SCHEMA = 4
 PATH = "PYTHONPATH"  # in `environment`: the one without which the backend is not found, if there is one
-DISAGREE = "the goldens disagree"
+AT_FAULT = "the suite is at fault in"
 NOTHING_PROMISED = "the table promises nothing of these operators"
 TRUST = "self-declared"  # the most that a certificate can say of itself, see docs/reading-a-certificate.md
 SEAL = "sha256"  # the key of the certificate's own digest
@@ -127,7 +127,7 @@ class Verdict:
 class Fuzz:
     """The random programs of a run: how many, of which seed, how many fail, and the digest of the file with them.
 
-    undecided: on how many the goldens disagree. A shard counts only its own programs, every `of`-th of the run's.
+    undecided: in how many the suite is at fault. A shard counts only its own programs, every `of`-th of the run's.
     """
 
     programs: int
@@ -175,8 +175,8 @@ class Certificate:
 
     @property
     def undecided(self) -> bool:
-        """Whether nothing speaks against the backend, but the goldens disagree."""
-        return bool(self.reservations) and all(text.startswith(DISAGREE) for text in self.reservations)
+        """Whether nothing speaks against the backend, but the suite is at fault in some cases."""
+        return bool(self.reservations) and all(text.startswith(AT_FAULT) for text in self.reservations)
 
     @property
     def reservations(self) -> tuple[str, ...]:
@@ -190,10 +190,10 @@ class Certificate:
 
 
 def disagreeing(undecided: int, known: str) -> tuple[str, ...]:
-    """The objection that the goldens disagree on some of the cases; `known` counts these in words."""
+    """The objection that the suite is at fault in some of the cases; `known` counts these in words."""
     if not undecided:
         return ()
-    return (f"{DISAGREE} on {undecided} of {known}: a fault of the suite, not of the backend",)
+    return (f"{AT_FAULT} {undecided} of {known}: its goldens disagree, or its own code fails; not the backend",)
 
 
 def verdict_text(certified: bool, counts: Mapping[str, int], level: str) -> str:

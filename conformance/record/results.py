@@ -30,7 +30,7 @@ METRICS = (
 VERDICTS = ("accept", "reject", "partial", "absent", "error")
 STATUSES = ("pass", "fail", "unspecified", "undecided")
 NOT_PASSED = frozenset({"fail", "undecided"})
-GOLDEN = "golden"
+GOLDEN, SUITE = "golden", "suite"
 CHECKS = {
     "tag": "delegated or not, as the table says",
     "reason": "a rejection names the constraint that the case breaks",
@@ -54,7 +54,10 @@ CHECKS = {
     "gate3": "float golden within its bound, element by element",
     "gate4": "signal to quantization noise ratio (SQNR)",
     GOLDEN: "two float goldens, which must agree: where they do not, the suite is at fault, not the backend",
+    SUITE: "the suite can make its program and compute what it expects: where it cannot, no backend is at fault",
 }
+OF_SUITE = frozenset({GOLDEN, SUITE})
+"""The checks that say nothing of a backend."""
 """The checks that a case can fail, and what each demands or measures."""
 COMPARED = frozenset(
     {GOLDEN, "count", "shape", "dtype", "finite", "on_grid", "not_constant", "not_saturated"}
@@ -205,11 +208,11 @@ def status_of(expect: str, failures: tuple[Failure, ...]) -> str:
     """The status that follows from what the table expects and from the failures.
 
     Without a failure, a case on which the table is silent is unspecified. Where the goldens disagree, a comparison with
-    them proves nothing: the case is undecided, unless another check fails, too.
+    them proves nothing, and where the suite fails nothing does: the case is undecided, unless another check fails, too.
     """
     checks = {failure.check for failure in failures}
     if failures:
-        return "undecided" if GOLDEN in checks and checks <= COMPARED else "fail"
+        return "undecided" if checks & OF_SUITE and checks <= COMPARED | OF_SUITE else "fail"
     return "unspecified" if expect == "unspecified" else "pass"
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from npu_assay.conformance.common.errors import UsageError, nearest
 from npu_assay.conformance.common.toml import TomlError, read_toml
-from npu_assay.conformance.record.results import CHECKS, GOLDEN, CaseResult
+from npu_assay.conformance.record.results import CHECKS, OF_SUITE, CaseResult
 
 OPTIONAL = frozenset({"max_lsb"})
 EXAMPLE = 'such as checks = ["gate1", "gate3"], the names before the failures of the case'
@@ -101,7 +101,7 @@ def _checks(names: Any, where: str) -> tuple[str, ...]:
     if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
         raise WaiverError(f"{where}: checks: expected a list of names, {EXAMPLE}, found {names!r}")
     for name in names:
-        if name == GOLDEN:
+        if name in OF_SUITE:
             raise WaiverError(
                 f"{where}: checks: {name!r} is a fault of the suite, which cannot be waived for a backend"
             )

@@ -1,6 +1,6 @@
 """junit.xml: one suite per operator, one test case per case. Unspecified and waived cases count as skipped.
 
-One on which the goldens disagree is an error, which is not the backend's failure. Where no case fails but the run has
+One in which the suite is at fault is an error, which is not the backend's failure. Where no case fails but the run has
 not passed, as with waivers that have expired, a suite `certificate` fails once for each reason.
 """
 

@@ -15,7 +15,7 @@ COMMON_SHARE = 4
 
 @dataclass(frozen=True)
 class Tally:
-    """How many cases ended how; the goldens disagree on those that are undecided."""
+    """How many cases ended how; the suite is at fault in those that are undecided."""
 
     passed: int = 0
     unspecified: int = 0

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from npu_assay.conformance.record.results import CaseResult
+from npu_assay.conformance.record.results import SUITE, CaseResult
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ def symptom(result: CaseResult, rescale: str, absent: Mapping[str, Sequence[str]
     """
     checks = {failure.check for failure in result.failures}
     if result.status == "undecided":
-        return _UNDECIDED
+        return _SUITE if SUITE in checks else _UNDECIDED
     if "tag" in checks and (result.verdict, result.expect) == ("accept", "reject"):
         return _tag(result)  # what it ends in, an error or wrong numbers, follows from that
     if "crash" in checks:
@@ -119,6 +119,11 @@ UNKNOWN = "the partitioner's list of operators, and the name by which programs c
 _UNDECIDED = Symptom(
     "The two float goldens disagree, which says nothing of the backend",
     "the suite: the operator's float golden, or onnx.reference; please report it",
+)
+
+_SUITE = Symptom(
+    "The suite's own code fails, which says nothing of the backend",
+    "the suite: the message names the function; please report it",
 )
 
 _STOPPED = {

@@ -30,6 +30,7 @@ from npu_assay.conformance.record.levels import COMPILES, NUMBERS, TAGS, reaches
 from npu_assay.conformance.record.levels import RUNS as RUN
 from npu_assay.conformance.record.results import (
     METRICS,
+    SUITE,
     CaseResult,
     Element,
     Failure,
@@ -54,6 +55,7 @@ from npu_assay.conformance.run.answering import (
 from npu_assay.conformance.run.checked_runtime import same
 from npu_assay.conformance.run.outline import NO_WORK, empty_partitions, on_integers
 from npu_assay.conformance.run.question import Answer, Handed, Question
+from npu_assay.conformance.run.suite_faults import fault_of_golden, fault_of_program
 from npu_assay.conformance.run.tagging import tagging_of
 from npu_assay.conformance.table import Table
 from npu_assay.partitioners.exir import Backend
@@ -138,6 +140,9 @@ def judged(
     """The result of a case whose question was answered so. second: whether to ask the second golden as well."""
 
     def judge(seen: Observation) -> None:
+        if given.error is not None and (fault := fault_of_program(case, table)) is not None:
+            seen.fail(SUITE, fault)
+            return
         _judge(case, table, given, asked(case, table, tools, level=level), elsewhere, seen)
         if second and FIRST in given.runs and level == NUMBERS:
             seen.failures += golden_failures(case.graph)
@@ -150,8 +155,9 @@ def result_of(case: Case, judge: Callable[[Observation], None]) -> CaseResult:
     seen = Observation()
     try:
         judge(seen)
-    except Exception as error:  # noqa: BLE001  (a golden that a case has none of is that case's failure)
-        seen.fail("crash", f"judge: {describe(error)}")
+    except Exception as error:  # noqa: BLE001  (an answer may be anything)
+        fault = fault_of_golden(case.graph)
+        seen.fail(*(("crash", f"judge: {describe(error)}") if fault is None else (SUITE, fault)))
     return _result(case, seen)
 
 

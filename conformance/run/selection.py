@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from npu_assay.conformance.cases import cases_for, every_operator, operators
+from npu_assay.conformance.cases import NoCasesError, cases_for, every_operator, operators
 from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.findings import regression
 from npu_assay.conformance.programs.graph import Case
@@ -36,7 +36,7 @@ def all_cases(table: Table) -> tuple[Case, ...]:
     """
     try:
         cases = cases_for(table)
-    except KeyError as error:
+    except NoCasesError as error:
         name = error.args[0]
         row = table.row(name)
         kinds = f" in {', '.join(row.precisions)}" if row.precisions else ""

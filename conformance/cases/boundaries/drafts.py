@@ -210,7 +210,7 @@ class _Names:
 
     def drafts(self, feature: str, looks: Iterable[tuple[str, Look]]) -> Iterator[tuple[CaseDraft, Look]]:
         for side, look in looks:
-            if (side, look.graph) in self._graphs:
+            if (side, look.graph) in self._graphs or not look.is_written:
                 continue
             self._graphs.append((side, look.graph))
             make = {"at_limit": limit, "outside": outside, "accept": inside}[side]

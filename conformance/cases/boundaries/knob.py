@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from npu_assay.conformance.cases.make import SUBJECT
@@ -31,6 +32,14 @@ class Knob:
     number: bool = False
     slots: tuple[Slot, ...] = ()
     joint: bool = False
+
+    def turned(self, graph: Graph, place: Any) -> Graph | None:
+        """The graph with the knob at a place; None for a place of another knob's kind, as a size is for a dtype."""
+        return self.turn(graph, place) if type(place) in self._kinds else None
+
+    @cached_property
+    def _kinds(self) -> frozenset[type]:
+        return frozenset(map(type, (self.at, *self.values)))
 
 
 def near(at: int, told: Sequence[int], least: int = LEAST, doublings: int = 8) -> tuple[int, ...]:

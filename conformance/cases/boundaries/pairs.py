@@ -165,7 +165,7 @@ class Pairs:
                 truths -= {None}
             if (len(truths) == 2) != (other.text == atom.text) or None in truths:
                 return False
-        return True
+        return a.is_written and b.is_written
 
     def _closest(self, atom: Atom, number: int, start: Look, end: Look) -> Pair:
         """The two as near to each other as this knob brings them."""

@@ -22,6 +22,7 @@ from npu_assay.conformance.predicates.applications import NoProgram, application
 from npu_assay.conformance.predicates.evaluation import holds, wanting
 from npu_assay.conformance.predicates.features import DIMENSIONS, Application
 from npu_assay.conformance.predicates.grammar import Predicate
+from npu_assay.conformance.programs.build import build
 from npu_assay.conformance.programs.graph import Graph
 
 Find = Callable[[str], object]
@@ -85,6 +86,15 @@ class Look:
     truths: tuple[bool | None, ...]
     wanting: int = 0  # atoms that have to change for all limits to hold
 
+    @cached_property
+    def is_written(self) -> bool:
+        """Whether the suite can write the program: torch computes some that no edge program says."""
+        try:
+            build(self.graph)
+        except Exception:  # noqa: BLE001  (then it is no program, whatever the reason)
+            return False
+        return True
+
     @property
     def right(self) -> bool:
         """Whether every limit holds."""
@@ -146,7 +156,7 @@ class Search:
     def _look(self, turns: Turns) -> Look | None:
         graph: Graph | None = self.graph
         for number, found in sorted(turns, key=lambda turn: not self.knobs[turn[0]].joint):
-            graph = None if graph is None else self.knobs[number].turn(graph, found)
+            graph = None if graph is None else self.knobs[number].turned(graph, found)
         found = None if graph is None else seen(graph, turns, self.limits)
         return None if found is None or self._is_degenerate(found) else found
 
