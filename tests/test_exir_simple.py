@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -38,6 +38,7 @@ from npu_assay.partitioners.exir.simple import (
     ClusterPartitioner,
     lookup_table,
     only_cluster,
+    only_plain,
     same_qparams,
     unfused,
 )
@@ -314,7 +315,7 @@ def test_what_is_packed_is_unpacked() -> None:
         ({"arrays": 1}, []),
         ({"x": float("nan")}, []),
         ({"x": object()}, []),
-        ({}, [torch.ones(2)]),
+        ({}, [torch.ones(2, dtype=torch.complex64)]),
         ({}, [torch.empty(0, dtype=torch.int8)]),
     ],
 )
@@ -353,3 +354,67 @@ def test_no_other_bytes_are_read() -> None:
 def test_a_header_of_another_form_is_an_error(text: bytes) -> None:
     with pytest.raises(BlobError, match="blob"):
         unpack(MAGIC + len(text).to_bytes(4, "little") + text)
+
+
+# ------------------------------------------------------------------------------------ plain numbers
+
+
+class PlainToy(BackendDetails):
+    """Keeps what it is asked to compile of plain numbers."""
+
+    @staticmethod
+    def preprocess(edge_program: torch.export.ExportedProgram, compile_specs: Any) -> PreprocessResult:
+        SEEN.append(only_plain(edge_program).describe())
+        return PreprocessResult(pack(*SEEN[-1]))
+
+
+class PlainPartitioner(ToyPartitioner):
+    plain: ClassVar = {
+        "aten.add.Tensor": (torch.float32, torch.int32),
+        "aten.max_pool2d_with_indices.default": (torch.float32,),
+    }
+
+
+def plain_taken(graph: Graph, partitioner: Partitioner) -> list[tuple[dict[str, Any], list[Tensor]]]:
+    SEEN.clear()
+    to_backend(build(graph), partitioner, details={"Toy": PlainToy})
+    return list(SEEN)
+
+
+def typed(dtype: str, op: str = "aten.add.Tensor") -> Call:
+    return binary(op, (2, 3)).with_each(dtype=dtype, quant=None)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+def test_plain_numbers_are_taken_where_the_partitioner_says_so(dtype: str) -> None:
+    u = replace(typed(dtype), y=None)
+    ((header, arrays),) = plain_taken(model(u), PlainPartitioner())
+    assert header == {
+        "op": "aten.add.Tensor",
+        "operands": [{"input": 0}, {"input": 1}],
+        "results": [dtype],
+        "arguments": {"alpha": 1},
+    }
+    assert arrays == []
+    assert refused(model(u)) == ["quantized"]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float16", "int64"])
+def test_other_types_are_rejected_for_their_type(dtype: str) -> None:
+    assert refused(model(replace(typed(dtype), y=None)), PlainPartitioner()) == ["dtype"]
+
+
+def test_a_constant_and_several_results_go_along() -> None:
+    x, y = replace(typed("float32"), y=None).values
+    graph = model(replace(typed("float32"), y=None, values=(x, replace(y, constant=True))))
+    ((header, (numbers,)),) = plain_taken(graph, PlainPartitioner())
+    assert header["operands"] == [{"input": 0}, {"constant": 0}] and numbers.dtype == torch.float32
+    pool = call("aten.max_pool2d_with_indices.default", (1, 2, 4, 4), (2, 2), x=None, y=None, outputs=2)
+    ((header, _),) = plain_taken(model(pool), PlainPartitioner())
+    assert header["results"] == ["float32", "int64"]
+
+
+def test_what_is_quantized_stays_a_cluster_beside_plain_numbers() -> None:
+    u = binary("aten.add.Tensor", (2, 3))
+    assert taken(model(u), PlainPartitioner()) == taken(model(u))
+    assert refused(model(replace(u, y=None)), PlainPartitioner()) == ["quantized"]

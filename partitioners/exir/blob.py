@@ -17,7 +17,17 @@ import numpy as np
 import torch
 
 MAGIC = b"NPUBLOB1"
-DTYPES = MappingProxyType({"int8": torch.int8, "int16": torch.int16, "int32": torch.int32, "int64": torch.int64})
+DTYPES = MappingProxyType(
+    {
+        "int8": torch.int8,
+        "int16": torch.int16,
+        "int32": torch.int32,
+        "int64": torch.int64,
+        "float16": torch.float16,
+        "float32": torch.float32,
+        "float64": torch.float64,
+    }
+)
 _NAMES = {dtype: name for name, dtype in DTYPES.items()}
 _START = len(MAGIC) + 4
 
@@ -29,7 +39,7 @@ class BlobError(ValueError):
 def pack(header: dict[str, Any], arrays: Sequence[torch.Tensor] = ()) -> bytes:
     """The container's bytes, the same ones for the same content.
 
-    Raises BlobError for an array that is empty or not of type int8 to int64, for a header with a key "arrays", and for
+    Raises BlobError for an array that is empty or of none of DTYPES, for a header with a key "arrays", and for
     a header that JSON cannot hold.
     """
     if "arrays" in header:
@@ -44,7 +54,7 @@ def pack(header: dict[str, Any], arrays: Sequence[torch.Tensor] = ()) -> bytes:
         text = json.dumps(header | {"arrays": described}, sort_keys=True, allow_nan=False).encode()
     except (TypeError, ValueError) as error:
         raise BlobError(f"blob header: {error}") from error
-    data = (array.contiguous().numpy().astype(f"<i{array.element_size()}").tobytes() for array in arrays)
+    data = (array.contiguous().numpy().astype(_format(array.dtype)).tobytes() for array in arrays)
     return b"".join((MAGIC, struct.pack("<I", len(text)), text, *data))
 
 
@@ -90,5 +100,9 @@ def _described(entry: Any, where: str) -> tuple[torch.dtype, list[int]]:
 
 def _array(data: bytes, dtype: torch.dtype, shape: list[int]) -> torch.Tensor:
     """A tensor of its own memory."""
-    numbers = np.frombuffer(data, f"<i{dtype.itemsize}").astype(f"i{dtype.itemsize}")
-    return torch.from_numpy(numbers).reshape(shape)
+    little = np.frombuffer(data, _format(dtype))
+    return torch.from_numpy(little.astype(little.dtype.newbyteorder("="))).reshape(shape)
+
+
+def _format(dtype: torch.dtype) -> str:
+    return f"<{'f' if dtype.is_floating_point else 'i'}{dtype.itemsize}"

@@ -109,10 +109,7 @@ class Cluster:
 
         Raises BackendError for an operator without a schema.
         """
-        given = _by_name(self.node)
-        if given is None:
-            raise BackendError("arguments by name", found="no schema", expected="an ATen operator", where=self.op)
-        return {name: _plain(value) for name, value in given.items() if not any(_nodes(value))}
+        return arguments_of(self.node)
 
     def describe(self) -> tuple[dict[str, Any], list[torch.Tensor]]:
         """The cluster as plain data and a list of arrays, for `blob.pack`.
@@ -136,7 +133,7 @@ def find_cluster(node: fx.Node, constants: Mapping[str, torch.Tensor | None], ta
     """The cluster around an operator; None when there is an `obstacle`. constants: data by the placeholder's name."""
     if obstacle(node, constants, takes) is not None:
         return None
-    operands = (_operand(source, node, constants, takes) for source in _operands(node))
+    operands = (_operand(source, node, constants, takes) for source in operands_of(node))
     behind = _behind(node, takes)
     output = qparams(behind[-1])
     assert output is not None  # or there was an obstacle
@@ -148,7 +145,7 @@ def obstacle(node: fx.Node, constants: Mapping[str, torch.Tensor | None], takes:
 
     A dequantize or quantize node that has other users, too, is not part of a cluster.
     """
-    sources = _operands(node)
+    sources = operands_of(node)
     for source in sources:
         if _operand(source, node, constants, takes) is None:
             return f"{source.name}: {_operand_text(source, node, constants, takes)}"
@@ -178,7 +175,8 @@ def only_cluster(program: ExportedProgram) -> Cluster:
 # ------------------------------------------------------------------------------------ operands
 
 
-def _operands(node: fx.Node) -> list[fx.Node]:
+def operands_of(node: fx.Node) -> list[fx.Node]:
+    """The tensors that an operator takes, in the order of its arguments."""
     return list(_nodes([*node.args, *node.kwargs.values()]))
 
 
@@ -359,6 +357,17 @@ def _holds(found: QParams, dtypes: Collection[torch.dtype]) -> bool:
 
 
 # ------------------------------------------------------------------------------------ arguments
+
+
+def arguments_of(node: fx.Node) -> dict[str, Any]:
+    """The arguments that are not tensors, by name, with defaults.
+
+    Raises BackendError for an operator without a schema.
+    """
+    given, op = _by_name(node), target_name(node.target)
+    if given is None:
+        raise BackendError("arguments by name", found="no schema", expected="an ATen operator", where=op)
+    return {name: _plain(value) for name, value in given.items() if not any(_nodes(value))}
 
 
 def _by_name(node: fx.Node) -> dict[str, Any] | None:

@@ -1,8 +1,9 @@
 """The simplest integer backend: each delegate is one operator between dequantize and quantize nodes.
 
 Begin a backend with it. A `Cluster` is such an operator with its nodes; `ClusterPartitioner` tags those that the
-backend's rules allow, and gives reasons for the others; `only_cluster` finds it again in `preprocess`. A backend whose
-delegates hold several operators needs more than this.
+backend's rules allow, and gives reasons for the others; `only_cluster` finds it again in `preprocess`, and
+`only_plain` an operator on numbers that are not quantized. A backend whose delegates hold several operators needs more
+than this.
 """
 
 from __future__ import annotations
@@ -31,10 +32,14 @@ from npu_assay.partitioners.exir.cluster import only_cluster as only_cluster
 from npu_assay.partitioners.exir.constants import constant_values, tag_constant_data
 from npu_assay.partitioners.exir.nodes import shape, size_text
 from npu_assay.partitioners.exir.ops import target_name
+from npu_assay.partitioners.exir.plain_operator import PlainOperator as PlainOperator
+from npu_assay.partitioners.exir.plain_operator import find_plain, other_types
+from npu_assay.partitioners.exir.plain_operator import only_plain as only_plain
 from npu_assay.partitioners.exir.qdq import QParams, output_qparams
 from npu_assay.partitioners.exir.rules import Rule, rejection, rejections, rule
 
 QUANTIZED = "the operator must stand between dequantize and quantize nodes"
+PLAIN = "operands and results that are not quantized must have one of the types that the operator is computed in"
 
 
 class ClusterPartitioner(Partitioner):
@@ -47,6 +52,10 @@ class ClusterPartitioner(Partitioner):
     them: the cluster's `output` then has the codes to which they clamp its result. `per_channel` says whether it takes
     constants that are quantized per channel, and `numbers` whether operands may be plain numbers: `describe` gives one
     as the code 1 or -1, with its size as the scale.
+
+    `plain` are, by operator, the types that it takes where nothing is quantized: {"aten.add.Tensor": (torch.float32,
+    torch.int32)}. Its rules then get None for the cluster, `only_plain` finds it again in `preprocess`, and other types
+    are rejected for `dtype`.
     """
 
     backend_id: ClassVar[str]
@@ -55,6 +64,7 @@ class ClusterPartitioner(Partitioner):
     per_channel: ClassVar[bool] = False
     numbers: ClassVar[bool] = False
     rules: ClassVar[Mapping[str, Sequence[Rule[Any]]]] = MappingProxyType({})
+    plain: ClassVar[Mapping[str, Collection[torch.dtype]]] = MappingProxyType({})
 
     def __init__(self) -> None:
         super().__init__()
@@ -76,20 +86,28 @@ class ClusterPartitioner(Partitioner):
                 tags[tag] = DelegationSpec(self.backend_id, [])
                 for member in cluster.members:
                     member.meta[DELEGATION_TAG] = tag
-                taken |= {*cluster.behind}
+                taken |= {*cluster.members} - {node}
         tag_constant_data(exported_program)
         return PartitionResult(exported_program, tags)
 
     def _judged(
         self, node: fx.Node, constants: Mapping[str, torch.Tensor | None]
-    ) -> tuple[Cluster | None, list[Rejection]]:
-        """The node's cluster, and the reasons to reject it."""
+    ) -> tuple[Cluster | PlainOperator | None, list[Rejection]]:
+        """The node's cluster, or itself where it takes plain numbers, and the reasons to reject it."""
+        plain = find_plain(node, constants) if target_name(node.target) in self.plain else None
+        if plain is not None:
+            return plain, self._judged_plain(plain)
         takes = Takes(self.dtypes, self.activations, self.per_channel, self.numbers)
         cluster = find_cluster(node, constants, takes)
         missing = obstacle(node, constants, takes)
         found = rejections((_static_shape, *self.rules[target_name(node.target)]), node, cluster)
         quantized = [] if missing is None else [rejection(node, "quantized", missing, QUANTIZED)]
         return cluster, [*quantized, *found]
+
+    def _judged_plain(self, found: PlainOperator) -> list[Rejection]:
+        other = other_types(found, self.plain[found.op])
+        typed = [] if other is None else [rejection(found.node, "dtype", other, PLAIN)]
+        return [*typed, *rejections((_static_shape, *self.rules[found.op]), found.node, None)]
 
     def _is_known(self, node: fx.Node) -> bool:
         return node.op == "call_function" and target_name(node.target) in self.rules
