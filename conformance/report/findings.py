@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.record.results import NOT_PASSED, CaseResult
+from npu_assay.conformance.report.other_names import is_renamed, other_names, symptom_of
 from npu_assay.conformance.report.symptoms import ABSENT, Symptom, refined, symptom, undelegated
 from npu_assay.conformance.report.traits import Trait, common_traits, traits
 from npu_assay.conformance.table import Table
@@ -46,9 +47,12 @@ def find(
     """Group the results that fail, are not waived, or are undecided by symptom, most cases first."""
     absent = undelegated(results, lambda row: {each.code for each in (*table.row(row).constraints, *table.common)})
     groups: dict[Symptom, list[CaseResult]] = {}
+    names = other_names(results, {code for row in table.rows for code in table.codes(row)})
     for result in results:
         if result.status in NOT_PASSED and result.case not in waived:
-            groups.setdefault(symptom(result, table.rescale, absent), []).append(result)
+            renamed = is_renamed(result, names)
+            kind = symptom_of(names) if renamed else symptom(result, table.rescale, absent)
+            groups.setdefault(kind, []).append(result)
     found = [_finding(kind, group, results, cases) for kind, group in groups.items()]
     return tuple(sorted(found, key=lambda finding: (-len(finding.cases), finding.symptom.what)))
 
