@@ -36,7 +36,7 @@ def symptom(result: CaseResult, rescale: str, absent: Mapping[str, Sequence[str]
     """
     checks = {failure.check for failure in result.failures}
     if result.status == "undecided":
-        return _SUITE if SUITE in checks else _UNDECIDED
+        return _OTHER[SUITE] if SUITE in checks else _UNDECIDED
     if "tag" in checks and (result.verdict, result.expect) == ("accept", "reject"):
         return _tag(result)  # what it ends in, an error or wrong numbers, follows from that
     if "crash" in checks:
@@ -121,11 +121,6 @@ _UNDECIDED = Symptom(
     "the suite: the operator's float golden, or onnx.reference; please report it",
 )
 
-_SUITE = Symptom(
-    "The suite's own code fails, which says nothing of the backend",
-    "the suite: the message names the function; please report it",
-)
-
 _STOPPED = {
     "hang": Symptom("No answer in time", "loops and locks; --timeout, if the backend is only slow", traits=True),
     "memory": Symptom(
@@ -135,6 +130,10 @@ _STOPPED = {
 
 GROUPED = "Another number of delegates than the options ask for"
 _OTHER = {
+    SUITE: Symptom(
+        "The suite's own code fails, which says nothing of the backend",
+        "the suite: the message names the function; please report it",
+    ),
     "not_run": Symptom("Compiled, but nothing here runs it", "the runtime, which may not be installed", traits=True),
     "state": Symptom("Settings of the process changed", "what it sets and does not set back", traits=True),
     "leak": Symptom("Processes or threads left running", "what it starts and does not end", traits=True),
