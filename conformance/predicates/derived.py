@@ -3,7 +3,8 @@
 - `given`: the names of the arguments that are given; `number`: the first argument that is a number.
 - `operands`, `results`, `all_tensors`: every tensor that it takes, that it makes, and both.
 - `bounds`: the two of a clamp. `gaps`: how many indices are left out.
-- `padded`: the dimensions that a pad makes larger or smaller.
+- `padded`: the dimensions that a pad makes larger or smaller. `expanded`: those of the result that are larger
+  than those of the first operand.
 - `reduced`: the dimensions that a reduction takes away; `spans`: of each of them its size, and the products of the
   sizes before it and after it; `leading`: the sizes before `dim`.
 - `turned`: whether a permutation or a copy brings the dimensions into another order. `flat`: whether size and stride
@@ -67,6 +68,12 @@ def _padded(use: Applied) -> tuple[int, ...] | None:
         return None
     sides = enumerate(zip(pads[::2], pads[1::2], strict=True), 1)
     return tuple(sorted(use.operands[0].rank - place for place, ends in sides if ends != (0, 0)))
+
+
+def _expanded(use: Applied) -> tuple[int, ...]:
+    before, after = use.operands[0].shape, use.results[0].shape
+    aligned = (*(1,) * (len(after) - len(before)), *before)
+    return tuple(axis for axis, (size, was) in enumerate(zip(after, aligned, strict=False)) if size > was)
 
 
 def _reduced(use: Applied) -> tuple[int, ...]:
@@ -163,6 +170,7 @@ DERIVED: Mapping[str, Callable[[Applied], Any]] = MappingProxyType(
         "bias_error": _bias_error,
         "bounds": _bounds,
         "columns_read": lambda use: _read(use, "w", -1),
+        "expanded": _expanded,
         "flat": _flat,
         "gaps": _gaps,
         "given": _given,

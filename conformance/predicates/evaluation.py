@@ -121,7 +121,10 @@ def value(tree: ast.expr, find: Find) -> Any:
         case ast.Compare(left=left, ops=[op], comparators=[right]):
             return _compared(type(op), value(left, find), value(right, find))
         case ast.Call(func=ast.Name(id="all" | "any" as name), args=[ast.GeneratorExp() as inner]):
-            return _quantified(name, inner, find)
+            truths = _truths(inner, find)
+            return _every(truths) if name == "all" else _negated(_every(map(_negated, truths)))
+        case ast.Call(func=ast.Name(id="count"), args=[ast.GeneratorExp() as inner]):
+            return _counted(_truths(inner, find), inner)
     return _computed(tree, find)
 
 
@@ -200,7 +203,14 @@ def _kind(found: Any) -> type:
     return float if type(found) in (int, float, Fraction) else type(found)
 
 
-def _quantified(name: str, inner: ast.GeneratorExp, find: Find) -> bool | None:
+def _counted(truths: list[bool | None], inner: ast.GeneratorExp) -> int:
+    """How many are true. Raises Undefined where one is."""
+    if None in truths:
+        raise Undefined(ast.unparse(inner))
+    return truths.count(True)
+
+
+def _truths(inner: ast.GeneratorExp, find: Find) -> list[bool | None]:
     (over,) = inner.generators
     assert isinstance(over.target, ast.Name)
     target, items = over.target.id, value(over.iter, find)
@@ -210,8 +220,7 @@ def _quantified(name: str, inner: ast.GeneratorExp, find: Find) -> bool | None:
     def found(item: Any) -> bool | None:
         return truth(inner.elt, lambda asked: item if asked == target else find(asked))
 
-    truths = [found(item) for item in items]
-    return _every(truths) if name == "all" else _negated(_every(map(_negated, truths)))
+    return [found(item) for item in items]
 
 
 # ------------------------------------------------------------------------------------ of atoms

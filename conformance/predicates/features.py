@@ -20,7 +20,7 @@ from typing import Any
 from npu_assay.conformance.common.errors import nearest
 from npu_assay.conformance.predicates.derived import DERIVED
 from npu_assay.conformance.predicates.evaluation import Undefined
-from npu_assay.conformance.predicates.grammar import Predicate, PredicateError
+from npu_assay.conformance.predicates.grammar import VALUE, Predicate, PredicateError
 from npu_assay.conformance.predicates.operands import Operand
 from npu_assay.conformance.predicates.outside import outside_features
 from npu_assay.conformance.predicates.surroundings import SURROUNDINGS, Surroundings
@@ -40,9 +40,11 @@ IMAGE: Mapping[str, tuple[int, int]] = MappingProxyType(
     {"batch": (0, 1), "channels": (1, 2), "height": (-2, 4), "width": (-1, 3)}
 )
 """Features that are sizes of `x`: the dimension, and the smallest rank at which it has that meaning."""
+FILLED = "fill_value"
+"""The argument that torch calls `value`, which in a predicate is the number beside the constraint."""
 BUILT_IN = frozenset(
     (
-        *("x", "y", "out", "value", "in_channels", "out_channels", *IMAGE, *DERIVED, *SURROUNDINGS),
+        *("x", "y", "out", VALUE, FILLED, "in_channels", "out_channels", *IMAGE, *DERIVED, *SURROUNDINGS),
         *(f"{kind}_{direction}" for kind in WINDOW for direction in DIRECTIONS),
     )
 )
@@ -66,7 +68,7 @@ class Application:
 
     def find(self, name: str) -> Any:
         """The feature of this name. Raises Undefined if the application lacks it."""
-        own = name in self.arguments and name != "value"  # which a pad's argument is called, too
+        own = name in self.arguments and name != VALUE  # which a pad's argument is called, too: FILLED is that one
         found = self.arguments[name] if own else self._derived(name)
         if found is None:
             raise Undefined(name)
@@ -85,8 +87,10 @@ class Application:
         return found
 
     def _derived(self, name: str) -> Any:
-        if name == "value":
+        if name == VALUE:
             return self.value
+        if name == FILLED:
+            return self.arguments.get(VALUE)
         if name not in BUILT_IN and (brought := outside_features().get(name)) is not None:
             return brought.value(self)
         if name not in self._kept:
@@ -161,7 +165,8 @@ def known_names(application: Application) -> tuple[str, ...]:
     channels = ["in_channels", "out_channels"] if application.op in CONVOLUTIONS else []
     operands = ["x", "y"][: 1 + len(application.arguments)]
     return (
-        *(*application.arguments, *operands, "out", "value", *IMAGE, *channels, *of_windows),
+        *(*application.arguments, *operands, "out", VALUE, *IMAGE, *channels, *of_windows),
+        *((FILLED,) if VALUE in application.arguments else ()),
         *(*DERIVED, *SURROUNDINGS, *outside_features()),
     )
 

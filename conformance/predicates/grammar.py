@@ -5,7 +5,7 @@
     out.elements / 4 <= 1024            bias is not None            (kernel_h, kernel_w) in ((1, 1), (3, 3))
 
 Numbers, texts, features, `+ - * / // %`, powers of numbers, comparisons, `in`, `is None`, `and`, `or`, `not`, lists in
-parentheses, `min`, `max`, `abs`, `len`, and `all` or `any` over a list of operands. `/` is exact, `//` rounds down.
+parentheses, `min`, `max`, `abs`, `len`, and `all`, `any` or `count` over a list. `/` is exact, `//` rounds down.
 See `features` for the features.
 """
 
@@ -37,9 +37,10 @@ ATTRIBUTES = (
 )
 """The features of an operand."""
 FUNCTIONS = ("abs", "len", "max", "min")
-QUANTIFIERS = ("all", "any")
+QUANTIFIERS, COUNT = ("all", "any"), "count"
 LISTS = (ast.Name, ast.Attribute)
-"""The features over which `all` and `any` iterate: lists of operands, or sizes of one operand."""
+"""The features over which `all`, `any` and `count` iterate: lists of operands, or sizes of one operand."""
+VALUE = "value"  # the number or list beside a constraint's id
 _DIVISIONS = (ast.Div, ast.FloorDiv, ast.Mod)
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, *_DIVISIONS)
 _ORDERED = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
@@ -208,7 +209,7 @@ def _items_apart(tree: ast.Compare) -> ast.expr:
     """A comparison of features in parentheses with lists that are written out, item by item. Raises PredicateError."""
     left, (op,), (right,) = tree.left, tree.ops, tree.comparators
     if not isinstance(left, ast.Tuple | ast.List) or not isinstance(right, ast.Tuple | ast.List):
-        return tree
+        return tree  # beside a list that a row gives it stays whole
     if isinstance(op, ast.Eq | ast.NotEq):
         whole = _equal_items(left, right)
     elif isinstance(op, ast.In | ast.NotIn) and right.elts:
@@ -277,26 +278,37 @@ def _presence(tree: ast.Compare) -> None:
 
 def _compared_values(tree: ast.Compare, depth: int) -> None:
     (op,), (right,) = tree.ops, tree.comparators
-    if isinstance(tree.left, ast.Tuple | ast.List):  # beside a feature that is a list: stride, padding
-        raise _unexpected(tree, "a list that is written out on the right alone")
-    _value(tree.left, depth + 1)
+    left, of_row = tree.left, isinstance(right, ast.Name) and right.id == VALUE
+    if isinstance(left, ast.Tuple | ast.List) and not of_row:  # beside a feature that is a list: stride, padding
+        raise _unexpected(tree, f"a list that is written out on the right, or {VALUE!r}")
+    if isinstance(left, ast.Tuple | ast.List) and isinstance(op, _ORDERED):
+        raise _unexpected(tree, "one of == != in, of lists")
+    for item in left.elts if isinstance(left, ast.Tuple | ast.List) else (left,):
+        _value(item, depth + 1)
     if isinstance(op, ast.In | ast.NotIn) and not isinstance(right, ast.Tuple | ast.List):
         _value(right, depth + 1)
     elif isinstance(right, ast.Tuple | ast.List):
         for item in right.elts:
-            _value(item, depth + 1)
+            _item(item, depth + 1)
     else:
         _value(right, depth + 1)
+
+
+def _item(tree: ast.expr, depth: int) -> None:
+    """Check an item of a list, which may be a list itself: bounds in ((-1, 1), (0, 6))."""
+    for item in tree.elts if isinstance(tree, ast.Tuple | ast.List) else (tree,):
+        _value(item, depth + 1)
 
 
 def _quantified(tree: ast.Call, depth: int) -> None:
     """Check `all(... t ... for t in tensors)`. Raises PredicateError."""
     inner = tree.args[0] if len(tree.args) == 1 and not tree.keywords else None
+    expected = f"{ast.unparse(tree.func)}(... for t in LIST)"
     if not isinstance(inner, ast.GeneratorExp) or len(inner.generators) != 1:
-        raise _unexpected(tree, "all(... for t in LIST)")
+        raise _unexpected(tree, expected)
     (over,) = inner.generators
     if over.ifs or over.is_async or not isinstance(over.target, ast.Name) or not isinstance(over.iter, LISTS):
-        raise _unexpected(tree, "all(... for t in LIST)")
+        raise _unexpected(tree, expected)
     _value(over.iter, depth + 1)
     _truth(inner.elt, depth + 1)
 
@@ -309,6 +321,8 @@ def _value(tree: ast.expr, depth: int) -> None:
         _constant(tree)
     elif isinstance(tree, ast.Name | ast.Attribute | ast.Subscript):
         _feature(tree, depth)
+    elif isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.func.id == COUNT:
+        _quantified(tree, depth)
     else:
         for part in _parts(tree):
             _value(part, depth + 1)
