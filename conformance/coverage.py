@@ -146,7 +146,8 @@ def _reason(
     """
     defined = table.own.definition(code)
     if defined is not None:
-        return defined.unchecked or (ELSEWHERE if code in {c.code for c in table.common} and not reached else None)
+        told = "" if defined.holds is not None and reached else defined.unchecked
+        return told or (ELSEWHERE if code in {c.code for c in table.common} and not reached else None)
     return known.get((_place(row, precision), code), known.get((row, code)))
 
 

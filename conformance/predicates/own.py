@@ -20,7 +20,7 @@ KEYS: Mapping[str, type] = {"says": str, "holds": str, "unchecked": str}
 
 @dataclass(frozen=True)
 class Definition:
-    """A constraint that a table defines: `holds`, or the reason why no case can test it."""
+    """A constraint that a table defines: `holds`, and why no case can test it, or not all of it."""
 
     code: str
     holds: Predicate | None
@@ -58,9 +58,9 @@ def _defined(code: str, data: Mapping[str, Any], where: str) -> tuple[str, Defin
     for key in data:
         check_type(data[key], str, f"{where}: {key}")
         check_text(data[key], f"{where}: {key}")
-    if ("holds" in data) == ("unchecked" in data):
-        raise TableError(f"{where}: expected either 'holds' or 'unchecked' beside 'says'")
-    if "unchecked" in data:
+    if not {"holds", "unchecked"} & {*data}:
+        raise TableError(f"{where}: expected 'holds' or 'unchecked' beside 'says'")
+    if "holds" not in data:
         return data["says"], Definition(code, None, data["unchecked"])
     try:
         predicate = parse_predicate(data["holds"])
@@ -73,4 +73,4 @@ def _defined(code: str, data: Mapping[str, Any], where: str) -> tuple[str, Defin
             f"{where}: 'holds' and 'says' must both use the value, or neither: found it in {there} = {data[there]!r}, "
             f"expected {word} in {lacking} = {data[lacking]!r}, too"
         )
-    return data["says"], Definition(code, predicate)
+    return data["says"], Definition(code, predicate, data.get("unchecked", ""))

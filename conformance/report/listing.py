@@ -68,7 +68,9 @@ def _defined(table: Table, code: str) -> str:
     rule = table.own.definition(code)
     if rule is None:
         return ""
-    return f" = {rule.holds.text}" if rule.holds is not None else f" (no case: {rule.unchecked})"
+    if rule.holds is None:
+        return f" (no case: {rule.unchecked})"
+    return f" = {rule.holds.text}" + (f" (not asked in full: {rule.unchecked})" if rule.unchecked else "")
 
 
 def _unlisted(row: Row) -> str:

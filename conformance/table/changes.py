@@ -94,7 +94,8 @@ def _definition(table: Table, code: str) -> str:
     defined = table.own.definition(code)
     if defined is None:
         return "the suite's"
-    return defined.holds.text if defined.holds is not None else f"unchecked: {defined.unchecked}"
+    parts = [defined.holds.text] if defined.holds is not None else []
+    return "; ".join([*parts, *([f"unchecked: {defined.unchecked}"] if defined.unchecked else [])])
 
 
 def _changed(where: str, what: str, before: str, after: str) -> Iterator[Change]:

@@ -33,7 +33,8 @@ def findings(table: Table) -> Iterator[str]:
     for defined in table.own.definitions:
         if defined.unchecked:
             rows = [row.name for row in table.rows if defined.code in table.codes(row)]
-            yield f"{defined.code}: no case checks it in {_counted(rows)}: {defined.unchecked}"
+            asked = "no case checks it" if defined.holds is None else "cases do not ask all of it"
+            yield f"{defined.code}: {asked} in {_counted(rows)}: {defined.unchecked}"
 
 
 def _of_row(table: Table, row: Row) -> list[Coverage]:

@@ -42,7 +42,8 @@ def _constraints(table: Table) -> str:
 def _meaning(defined: Definition | None) -> str:
     if defined is None:
         return "the suite's meaning"
-    return f"`{defined.holds.text}`" if defined.holds is not None else f"unchecked: {_escaped(defined.unchecked)}"
+    parts = [f"`{defined.holds.text}`"] if defined.holds is not None else []
+    return "; ".join([*parts, *([f"unchecked: {_escaped(defined.unchecked)}"] if defined.unchecked else [])])
 
 
 def _row(table: Table, row: Row, cases: tuple[Case, ...]) -> str:

@@ -18,7 +18,10 @@ ORDERS = 24  # of dimensions that are tried
 
 @dataclass(frozen=True)
 class Argument:
-    """An argument of the subject: `place` among those by position, None by name; `default` where it is left out."""
+    """An argument of the subject: `place` among those by position, None by name; `default` where it is left out.
+
+    Another program may leave out what the plain one has by position.
+    """
 
     name: str
     place: int | None
@@ -27,12 +30,16 @@ class Argument:
     def get(self, graph: Graph) -> Any:
         """What the program gives, lists as tuples."""
         step = subject(graph)
-        found = dict(step.kwargs).get(self.name, self.default) if self.place is None else step.args[self.place]
+        place = self.place
+        if place is None or place >= len(step.args):
+            found = dict(step.kwargs).get(self.name, self.default)
+        else:
+            found = step.args[place]
         return tuple(found) if isinstance(found, list) else found
 
     def put(self, graph: Graph, found: Any) -> Graph:
         step = subject(graph)
-        if self.place is not None:
+        if self.place is not None and self.place < len(step.args):
             args = (*step.args[: self.place], found, *step.args[self.place + 1 :])
             return with_subject(graph, replace(step, args=args))
         others = tuple(item for item in step.kwargs if item[0] != self.name)

@@ -24,7 +24,8 @@ def asked(graph: Graph, names: frozenset[str], told: Sequence[int]) -> Iterator[
         if argument.name == GROUPS and GROUPS in names and type(at) is int:
             yield Knob("groups_of_channels", at, (*near(at, told, 2, 6), DEPTHWISE), partial(_grouped, argument))
         if argument.name in ENDS and BOUNDS in names:
-            ends = (*dict.fromkeys(float(n + more) for n in told for more in (0, -1, 1)), -1.0, 1.0, None)
+            numbers = (float(sign * n + more) for sign in (1, -1) for n in told for more in (0, -1, 1))
+            ends = (*dict.fromkeys((*numbers, -1.0, 1.0)), None)
             yield Knob(argument.name, at, tuple(end for end in ends if end != at), argument.put)
         if argument.name in names and isinstance(at, tuple) and at:
             yield from _counted(argument, at, graph, told)

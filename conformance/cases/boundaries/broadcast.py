@@ -9,10 +9,13 @@ from npu_assay.conformance.cases.boundaries.knob import Knob, exists, operands
 from npu_assay.conformance.cases.boundaries.sizes import shaped
 from npu_assay.conformance.programs.graph import Graph
 
+ASKED = frozenset({"expanded", "y"})
+"""Features of what has a second operand, or is made larger than its first."""
+
 
 def broadcast(graph: Graph, names: frozenset[str]) -> Iterator[Knob]:
-    """Knobs that broadcast one operand, where a limit asks of the second. names: the features of the row's limits."""
-    if "y" not in names:
+    """Knobs that broadcast one operand, where a limit asks for that. names: the features of the row's limits."""
+    if not names & ASKED:
         return
     for value in operands(graph):
         ones = tuple(dict.fromkeys(((1,) * len(value.shape), (1,), value.shape[1:])))

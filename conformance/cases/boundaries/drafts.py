@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from npu_assay.conformance.cases.boundaries.combinations import together
-from npu_assay.conformance.cases.boundaries.pairs import Pair, asked_of
+from npu_assay.conformance.cases.boundaries.goals import Reach, deciding
+from npu_assay.conformance.cases.boundaries.listed import beside
+from npu_assay.conformance.cases.boundaries.neighbors import is_exposed
+from npu_assay.conformance.cases.boundaries.pairs import COUPLED, Pair, asked_of
 from npu_assay.conformance.cases.boundaries.remembered import remembered
-from npu_assay.conformance.cases.boundaries.search import FEWER, Limit, Look, Search, Turns, emptied, seen
+from npu_assay.conformance.cases.boundaries.search import FEWER, OF_TYPES, Limit, Look, Search, Turns, emptied, seen
 from npu_assay.conformance.cases.boundaries.sides import Sides
 from npu_assay.conformance.cases.drafts import OPERATOR, CaseDraft, accepted, inside, limit, outside
 from npu_assay.conformance.cases.limits import LimitError, Limits
 from npu_assay.conformance.cases.ranks import lost_text
-from npu_assay.conformance.predicates.evaluation import feature_value
+from npu_assay.conformance.predicates.evaluation import atom_truth, feature_value, says
 from npu_assay.conformance.predicates.features import check_names
 from npu_assay.conformance.predicates.grammar import Atom, PredicateError
 from npu_assay.conformance.predicates.named import WHATEVER_SIZES
@@ -23,8 +27,10 @@ from npu_assay.conformance.predicates.outside import outside_features
 from npu_assay.conformance.programs.graph import Graph
 
 _KNOWN: dict[str, tuple[CaseDraft, ...]] = {}  # what was generated in this process: a run asks more than once
-TYPES = ("dtype", "is_per_channel", "is_quantized", "value")  # features that dtypes decide
-ADVICE = "leave it out, or give the reason in 'unchecked' instead of 'holds'"
+TYPES = ("dtype", "is_per_channel", "is_quantized", "real", "value")  # features that dtypes decide
+MOST_TYPES = 1024
+BESIDE = 20_000  # programs that are looked at for what stands beside the members of lists
+ADVICE = "give the reason in 'unchecked' beside 'holds', or leave it out"
 
 
 def bounded(limits: Limits, drafts: Sequence[CaseDraft]) -> list[CaseDraft]:
@@ -52,9 +58,9 @@ def _bounded(
 ) -> Iterator[CaseDraft]:
     search = Search(plain.graph, own)
     _check(limits, search)
-    bases = search.bases()
+    bases = search.bases() or _reached(search)
     if not bases:
-        raise _unkept(limits, own, search.start)
+        raise _unkept(limits, own, search)
     base = bases[0]
     fitted = _once(
         [each for draft in drafts for kept in _fitted(draft, search, base) for each in _full(draft, kept, search)]
@@ -63,11 +69,13 @@ def _bounded(
     if lost:
         raise LimitError(f"{limits.where}: where {_texts(own)}, there are no cases for {lost}")
     yield from fitted
-    rights = list[Look]()
+    rights, missing = list[Look](), list[str]()
     for index in range(len(own)):
-        for draft, look in _generated(limits, search, bases, index):
+        for draft, look in _generated(limits, search, bases, index, missing):
             yield draft
             rights += [look] * look.right
+    if missing:
+        raise LimitError(f"{limits.where}: {'; and '.join(missing)}; {ADVICE}")
     for number, look in enumerate(together(search, base, rights), 1):
         yield accepted(f"limits_together_{number}", look.graph)
 
@@ -95,10 +103,27 @@ def _check(limits: Limits, search: Search) -> None:
             raise LimitError(f"{limits.where}: {each.code}: {each.predicate.text!r}: {error}") from error
 
 
-def _unkept(limits: Limits, own: Sequence[Limit], start: Look | None) -> LimitError:
+def _reached(search: Search) -> tuple[Look, ...]:
+    """A program that keeps every limit, where several things have to be turned for one of them."""
+    start = search.start
+    if start is None:
+        return ()
+    for index in (i for i, truth in enumerate(start.truths) if truth is not True):
+        with search.aside(COUPLED):
+            kept = Reach(search, index, Sides(search, index).turning).kept((start,))
+            found = next((look for look in kept if look.right), None)
+        if found is not None:
+            return (found,)
+    return ()
+
+
+def _unkept(limits: Limits, own: Sequence[Limit], search: Search) -> LimitError:
+    start = search.start
     truths = start.truths if start is not None else (None,) * len(own)
     broken = [each for each, truth in zip(own, truths, strict=True) if truth is not True]
-    return LimitError(f"{limits.where}: no program near the plain one was found for which {_texts(broken)}; {ADVICE}")
+    return LimitError(
+        f"{limits.where}: no program near the plain one was found for which {_texts(broken)}; {search.tried}; {ADVICE}"
+    )
 
 
 def _texts(own: Sequence[Limit]) -> str:
@@ -145,10 +170,20 @@ def _full(draft: CaseDraft, kept: CaseDraft, search: Search) -> Iterator[CaseDra
 
 
 def _of_types(look: Look, search: Search) -> bool:
-    """Whether the limits that a program breaks are about dtypes alone."""
+    """Whether the limits that a program breaks would hold but for its dtypes."""
     broken = (own for own, truth in zip(search.limits, look.truths, strict=True) if truth is not True)
-    return all(
-        feature.rpartition(".")[2] in TYPES for own in broken for a in own.predicate.atoms for feature in a.features
+    return all(_but_for_types(own, look) for own in broken)
+
+
+def _but_for_types(own: Limit, look: Look) -> bool:
+    """Whether some values of the parts that are about dtypes alone make a limit hold."""
+    find = own.find(look.application)
+    free = [all(feature.rpartition(".")[2] in TYPES for feature in atom.features) for atom in own.predicate.atoms]
+    places = [
+        (True, False) if typed else (atom_truth(a, find),) for typed, a in zip(free, own.predicate.atoms, strict=True)
+    ]
+    return any(
+        says(own.predicate, truths) is True for truths in itertools.islice(itertools.product(*places), MOST_TYPES)
     )
 
 
@@ -163,21 +198,24 @@ def _open(graph: Graph) -> bool:
 # ------------------------------------------------------------------------------------ cases that are generated
 
 
-def _generated(limits: Limits, search: Search, bases: Sequence[Look], index: int) -> Iterator[tuple[CaseDraft, Look]]:
-    """Both sides of one limit, for each atom and each feature in it; each case with its program."""
+def _generated(
+    limits: Limits, search: Search, bases: Sequence[Look], index: int, missing: list[str]
+) -> Iterator[tuple[CaseDraft, Look]]:
+    """Both sides of one limit, for each atom and each feature in it; each case with its program.
+
+    missing: where those are told that no two programs show.
+    """
     own = search.limits[index]
-    sides = Sides(search, index)
+    shared, known = own.code in limits.common, dict(limits.own).get(own.code)
+    sides = Sides(search, index, thorough=not shared)
     pairs = sides.pairs(bases)
     names = _Names(own.code)
     for atom in own.predicate.atoms:
         found = {
             feature: pairs[atom.text, feature] for feature in asked_of(atom, bases[0]) if (atom.text, feature) in pairs
         }
-        if not found and own.code not in limits.common:
-            raise LimitError(
-                f"{limits.where}: {own.code}: no two programs were found of which {atom.text!r} accepts one and "
-                f"rejects the other; {ADVICE}"
-            )
+        if not found and not (shared or (known and known.unchecked) or _of_other_types(search, index, atom)):
+            missing.append(_unasked(search, index, atom))
         for feature, pair in found.items():
             yield from names.drafts(feature, _looks(sides, atom, pair))
             looks = sides.alone(atom, feature, pair)
@@ -185,6 +223,34 @@ def _generated(limits: Limits, search: Search, bases: Sequence[Look], index: int
         for feature, pair in [*found.items()][:1] if atom.ordered else ():
             looks = sides.farther(atom, pair)
             yield from names.drafts(feature, (("accept" if each.right else "outside", each) for each in looks))
+    with search.aside(BESIDE):
+        for side, feature, look in beside(sides, bases):
+            yield from names.drafts(feature, ((side, look),))
+
+
+def _of_other_types(search: Search, index: int, atom: Atom) -> bool:
+    """Whether an atom decides only for dtypes that no program of this precision has: another one asks about it."""
+    limit = search.limits[index]
+    typed = [a for a in limit.predicate.atoms if all(f.rpartition(".")[2] in OF_TYPES for f in a.features)]
+    truths = {a.text: {atom_truth(a, limit.find(look.application)) for look in search.looks} for a in typed}
+    fixed = {text: found for text, found in truths.items() if len(found) == 1}
+    goals = deciding(limit.predicate.tree, atom.text)
+    return atom.text in fixed or all(any({goal.get(text)} - {None} - fixed[text] for text in fixed) for goal in goals)
+
+
+def _unasked(search: Search, index: int, atom: Atom) -> str:
+    """An atom that no two programs show, and which side of it is missing among those that were tried."""
+    code, limit = search.limits[index].code, search.limits[index]
+    looks = [look for look in search.looks if look.is_near(index)]
+    truths = {
+        side: {atom_truth(atom, limit.find(x.application)) for x in looks if x.right is side} for side in (True, False)
+    }
+    sides = [f"none that {'keeps' if side else 'breaks'} it alone" for side in truths if not truths[side]]
+    said = f" ({' and '.join(sides)})" if sides else ""
+    return (
+        f"{code}: no two programs were found of which {atom.text!r} accepts one and rejects the other: "
+        f"{search.tried}{said}"
+    )
 
 
 def _looks(sides: Sides, atom: Atom, pair: Pair) -> Iterator[tuple[str, Look]]:
@@ -210,7 +276,8 @@ class _Names:
 
     def drafts(self, feature: str, looks: Iterable[tuple[str, Look]]) -> Iterator[tuple[CaseDraft, Look]]:
         for side, look in looks:
-            if (side, look.graph) in self._graphs or not look.is_written:
+            kept = look.is_written and (side == "outside" or not is_exposed(look.graph))
+            if (side, look.graph) in self._graphs or not kept:
                 continue
             self._graphs.append((side, look.graph))
             make = {"at_limit": limit, "outside": outside, "accept": inside}[side]

@@ -34,12 +34,21 @@ class Knob:
     joint: bool = False
 
     def turned(self, graph: Graph, place: Any) -> Graph | None:
-        """The graph with the knob at a place; None for a place of another knob's kind, as a size is for a dtype."""
-        return self.turn(graph, place) if type(place) in self._kinds else None
+        """The graph with the knob at a place; None for another knob's place: of another kind, or below all its own."""
+        fits = type(place) in self._kinds and (type(place) is not int or place >= self._least)
+        return self.turn(graph, place) if fits else None
+
+    def fitted(self, number: int | None) -> Any:
+        """A number as the knob has it: 6.0 for 6 where it stands at real numbers."""
+        return float(number) if number is not None and float in self._kinds else number
 
     @cached_property
     def _kinds(self) -> frozenset[type]:
         return frozenset(map(type, (self.at, *self.values)))
+
+    @cached_property
+    def _least(self) -> int:
+        return min(place for place in (self.at, *self.values) if type(place) is int)
 
 
 def near(at: int, told: Sequence[int], least: int = LEAST, doublings: int = 8) -> tuple[int, ...]:

@@ -13,6 +13,8 @@ from npu_assay.conformance.cases.boundaries.arguments import Argument, taken_arg
 from npu_assay.conformance.cases.boundaries.knob import Knob, near, operands, subject, with_subject
 from npu_assay.conformance.cases.boundaries.sizes import resized, shaped
 from npu_assay.conformance.cases.make import SUBJECT, spread
+from npu_assay.conformance.predicates.features import FILLED
+from npu_assay.conformance.predicates.grammar import VALUE
 from npu_assay.conformance.programs.graph import Graph, Ref
 
 TEXTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -35,7 +37,7 @@ def named_arguments(graph: Graph, names: frozenset[str], reals: Sequence[float])
         yield from _groups(graph)
     for argument in taken_arguments(graph):
         at, name = argument.get(graph), argument.name
-        if name in names:
+        if name in names or (name == VALUE and FILLED in names):
             yield from _named(argument, at, graph, reals)
         if name == "size" and "view" in subject(graph).op and names & {"out", "size"}:
             yield Knob("viewed", None, tuple(VIEWS), partial(_viewed, argument))

@@ -7,10 +7,12 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from npu_assay.conformance.cases.boundaries.goals import Reach
 from npu_assay.conformance.cases.boundaries.search import Look, Search
 from npu_assay.conformance.predicates.evaluation import atom_truth, feature_value
 from npu_assay.conformance.predicates.grammar import Atom
 
+COUPLED = 20_000  # programs that are looked at for an atom that others are coupled with
 STARTS = 5  # programs that a second knob is turned from
 NEAREST, FAR = 3, (8, 16, 32, 64, 128, 256)
 UNITS = (8, 4, 2)  # in which two sizes are brought near, as multiples are often of one of them
@@ -25,10 +27,13 @@ class Pair:
 
 
 class Pairs:
-    """Pairs of programs that differ in one atom of the limit number `index` of a search."""
+    """Pairs of programs that differ in one atom of the limit number `index` of a search.
 
-    def __init__(self, search: Search, index: int) -> None:
-        self.search, self.index, self.limit = search, index, search.limits[index]
+    thorough: also where several things have to be turned before an atom decides.
+    """
+
+    def __init__(self, search: Search, index: int, thorough: bool = False) -> None:
+        self.search, self.index, self.limit, self.thorough = search, index, search.limits[index], thorough
         self._movers: dict[str, tuple[int, ...]] = {}
         self._bases: tuple[Look, ...] = ()
         self._guarded = False  # whether other atoms may be undefined in one of two programs
@@ -60,7 +65,46 @@ class Pairs:
             first = asked_of(atom, bases[0])[:1] if atom.quantified and atom.text not in reached else ()
             pairs = (self._flip_along(atom, n, start) for f in first for start in bases for n in self._moving(f))
             found |= {(atom.text, f): pair for f in first if (pair := next(filter(None, pairs), None)) is not None}
-        return found
+        return found | self._left(found, bases)
+
+    def _left(self, found: Collection[tuple[str, str]], bases: Sequence[Look]) -> dict[tuple[str, str], Pair]:
+        """Pairs of atoms that have none."""
+        reached = {text for text, _ in found}
+        atoms = [a for a in self.limit.predicate.atoms if a.text not in reached] if self.thorough else []
+        return {key: pair for atom in atoms for key, pair in self._coupled(atom, bases).items()}
+
+    def _coupled(self, atom: Atom, bases: Sequence[Look]) -> dict[tuple[str, str], Pair]:
+        """The first pair of programs in which what the limit couples with an atom is as the atom needs it."""
+        with self.search.aside(COUPLED):
+            for start in Reach(self.search, self.index, self.turning).starts(atom, bases):
+                for feature in asked_of(atom, start):
+                    self._guarded = True
+                    pair = self._flip_from(atom, feature, start)
+                    self._guarded = False
+                    if pair is not None:
+                        return {(atom.text, feature): pair}
+            return self._square(atom, bases) or self._by_any(atom, bases)
+
+    def _by_any(self, atom: Atom, bases: Sequence[Look]) -> dict[tuple[str, str], Pair]:
+        """The first pair of two turned knobs, the second of which moves nothing in the plain program."""
+        for start in itertools.chain.from_iterable(map(self._helped, bases)):
+            for number, feature in itertools.product(range(len(self.search.knobs)), asked_of(atom, start)):
+                if start.right or start.only(self.index):
+                    pair = self._flip_along(atom, number, start, feature)
+                    if pair is not None:
+                        return {(atom.text, feature): pair}
+        return {}
+
+    def _square(self, atom: Atom, bases: Sequence[Look]) -> dict[tuple[str, str], Pair]:
+        """The first pair of programs near the root of a limit that is on a product."""
+        starts = Reach(self.search, self.index, self.turning).square(atom, bases) if atom.ordered else ()
+        for start, places in starts:
+            for feature in asked_of(atom, start):
+                for number in self._moving(feature):
+                    pair = self._flip_along(atom, number, start, feature, places)
+                    if pair is not None:
+                        return {(atom.text, feature): pair}
+        return {}
 
     def _pair(self, atom: Atom, feature: str, starts: Sequence[Look], hard: bool) -> Pair | None:
         for start in (near for each in starts[:STARTS] for near in self._helped(each)) if hard else starts:
@@ -120,8 +164,10 @@ class Pairs:
         features = sum(number in self._moving(feature) for feature in asked_of(atom, start))
         return features, len({name for name, _ in self.search.knobs[number].slots})
 
-    def _flip_along(self, atom: Atom, number: int, start: Look, feature: str = "") -> Pair | None:
-        for place in self.search.places(start, number):
+    def _flip_along(
+        self, atom: Atom, number: int, start: Look, feature: str = "", places: Sequence[object] = ()
+    ) -> Pair | None:
+        for place in places or self.search.places(start, number):
             end = self.search.turned(start, number, place)
             if end is not None and self._differ(atom, start, end) and _moves_alone(atom, feature, start, end):
                 return self._closest(atom, number, start, end)
@@ -145,6 +191,11 @@ class Pairs:
             # What torch lets nothing turn in the plain program may turn in another.
             self._movers[feature] = found or tuple(n for n, knob in enumerate(knobs) if knob.name == feature)
         return self._movers[feature]
+
+    def turning(self, feature: str) -> tuple[int, ...]:
+        """The knobs that move a feature of the plain program, or of another one: those that are called like it."""
+        named = (n for n, knob in enumerate(self.search.knobs) if knob.name == feature)
+        return tuple(dict.fromkeys((*self._moving(feature), *named)))
 
     def _moves(self, number: int, feature: str) -> bool:
         start = self.search.start

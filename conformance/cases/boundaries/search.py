@@ -5,15 +5,20 @@ Everything is tried in one fixed order, nearest first, so that the same table gi
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 
 from npu_assay.conformance.cases.boundaries.asked import asked
 from npu_assay.conformance.cases.boundaries.broadcast import broadcast
+from npu_assay.conformance.cases.boundaries.fills import fills
 from npu_assay.conformance.cases.boundaries.knob import Knob
 from npu_assay.conformance.cases.boundaries.knobs import knobs
 from npu_assay.conformance.cases.boundaries.named_arguments import around, named_arguments
+from npu_assay.conformance.cases.boundaries.neighbors import neighbors
 from npu_assay.conformance.cases.boundaries.quantization import more_knobs, of_arguments
 from npu_assay.conformance.cases.boundaries.sizes import opened
 from npu_assay.conformance.cases.boundaries.types import TYPES
@@ -44,6 +49,8 @@ OF_SCALES = frozenset(
     ]
 )
 """Features that knobs of scales, codes and arguments left out move."""
+FOLLOWING: Mapping[str, str] = MappingProxyType({"padded": "pad", "reduced": "dim", "spans": "dim"})
+"""Features that follow from one argument, whose knobs they need."""
 OF_TYPES = frozenset({"dtype", "real"})
 """Features that dtypes decide, without which programs keep those of the row's precision."""
 
@@ -100,6 +107,10 @@ class Look:
         """Whether every limit holds."""
         return all(truth is True for truth in self.truths)
 
+    def is_near(self, index: int) -> bool:
+        """Whether it keeps every limit, or breaks this one alone."""
+        return self.right or self.only(index)
+
     def only(self, index: int) -> bool:
         """Whether this limit alone is broken; others may be undefined then."""
         return all((truth is False) == (i == index) for i, truth in enumerate(self.truths))
@@ -127,10 +138,40 @@ class Search:
         left_out = of_arguments(self.graph) if self._asks_presence else ()
         reals = sorted(told | {n for each in self.limits for n in each.reals})
         more = more_knobs(self.graph, around(reals)) if names & OF_SCALES else left_out
+        names |= {argument for feature, argument in FOLLOWING.items() if feature in names}
         named = named_arguments(self.graph, names, reals)
         if not names & OF_TYPES:  # codes of another type are those of another precision, with limits of its own
             plain = tuple(knob for knob in plain if knob.name not in TYPES)
-        return (*named, *plain, *asked(self.graph, names, sorted(told)), *more, *broadcast(self.graph, names))
+        return (
+            *(*named, *plain, *asked(self.graph, names, sorted(told)), *more, *broadcast(self.graph, names)),
+            *fills(self.graph, names, reals),
+            *neighbors(self.graph, names, self._texts, sorted(told)),
+        )
+
+    @property
+    def _texts(self) -> tuple[str, ...]:
+        """The texts in the limits."""
+        trees = (tree for limit in self.limits for tree in ast.walk(limit.predicate.tree))
+        return tuple(tree.value for tree in trees if isinstance(tree, ast.Constant) and isinstance(tree.value, str))
+
+    @property
+    def looks(self) -> Iterator[Look]:
+        """The programs that were looked at, but for those that are none."""
+        return (look for look in self._seen.values() if look is not None)
+
+    @property
+    def tried(self) -> str:
+        """How many programs were looked at, in words."""
+        none = sum(look is None for look in self._seen.values())
+        return f"tried {len(self._seen)} programs, {none} of which torch or the suite's sizes refuse"
+
+    @contextmanager
+    def aside(self, most: int) -> Iterator[None]:
+        """So many more programs may be looked at, which do not count among those of the row."""
+        kept, before = self.most, len(self._seen)
+        self.most = before + most
+        yield
+        self.most = kept + len(self._seen) - before
 
     @property
     def _named(self) -> Iterator[str]:
