@@ -26,7 +26,7 @@ KERNELS = {(2, 2, 2, 2), (3, 3, 2, 2), (3, 3, 1, 1)}
 def two(listed: Any) -> tuple[int, int]:
     """A list of two, or one number for both."""
     found = tuple(listed) if isinstance(listed, tuple) else (listed,)
-    return found * 2 if len(found) == 1 else found  # type: ignore[return-value]
+    return found * 2 if len(found) == 1 else found
 
 
 def windows(graph: Graph) -> tuple[int, int, int, int]:

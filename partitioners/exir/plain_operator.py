@@ -89,4 +89,5 @@ def only_plain(program: ExportedProgram) -> PlainOperator:
 
 def _dtypes(node: fx.Node) -> list[torch.dtype]:
     made = node.meta.get("val")
-    return [each.dtype for each in (made if isinstance(made, list | tuple) else [made]) if hasattr(each, "dtype")]
+    listed = made if isinstance(made, list | tuple) else [made]
+    return [each.dtype for each in listed if isinstance(each, torch.Tensor)]
