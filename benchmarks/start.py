@@ -74,7 +74,6 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9, help="starts of each command")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        os.environ["NPU_ASSAY_CACHE"] = f"{folder}/cache"
         for command in commands(folder):
             clock, used = map(statistics.median, zip(*(seconds(command) for _ in range(options.rounds)), strict=True))
             said = "assay " + " ".join(command).replace(folder, "DIR")

@@ -24,4 +24,3 @@ collect_ignore += [folder for peer, folder in _FOLDERS.items() if peer in _ABSEN
 collect_ignore_glob = ["crosscheck/test_litert_*"] if "ai_edge_litert" in _ABSENT else []
 
 os.environ.pop("GITHUB_ACTIONS", None)  # what commands print there, tests ask for
-os.environ.setdefault("NPU_ASSAY_CACHE", "")  # no test spares the goldens because another run did not

@@ -13,7 +13,8 @@ import torch
 
 from npu_assay.conformance.cases import cases_for
 from npu_assay.conformance.cases.boundaries.asked import asked
-from npu_assay.conformance.cases.make import SUBJECT
+from npu_assay.conformance.cases.families.convolution.integers import Convolution
+from npu_assay.conformance.cases.make import SUBJECT, model
 from npu_assay.conformance.predicates.applications import NoProgram, application
 from npu_assay.conformance.programs.graph import Case, Graph, Step, Value
 from npu_assay.conformance.table import Table, load_table
@@ -348,3 +349,19 @@ def test_a_transposed_convolution_of_a_vector_is_no_program(tmp_path: Path) -> N
     values = tuple(replace(v, shape=v.shape[1:2]) if v.name == "x" else v for v in graph.values)
     with pytest.raises(NoProgram):
         application(replace(graph, values=values, steps=(step,)), step.name)
+
+
+@pytest.mark.parametrize("left_out", range(9))
+def test_a_convolution_without_an_argument_is_no_program(left_out: int) -> None:
+    """A search leaves out whatever it may: torch refuses most, but for a bias, and takes None for no transposed one."""
+    graph = model(Convolution((1, 4, 8, 8), (4, 4), 1).call())
+    assert application(graph, SUBJECT).results[0].rank == 4
+    steps = tuple(
+        replace(step, args=(*step.args[:left_out], None, *step.args[left_out + 1 :])) if step.name == SUBJECT else step
+        for step in graph.steps
+    )
+    if left_out in (2, 6):
+        assert application(replace(graph, steps=steps), SUBJECT).results[0].rank == 4
+    else:
+        with pytest.raises(NoProgram):
+            application(replace(graph, steps=steps), SUBJECT)

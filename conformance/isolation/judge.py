@@ -41,15 +41,13 @@ JUDGING = "judge"
 class Bench:
     """What every judge knows: the table, its cases by name, the blob checks that are asked for.
 
-    partners: see `one_case.partners`. agreed: the cases for which the second golden need not be computed again.
-    level: of the run, see `record.levels`.
+    partners: see `one_case.partners`. level: of the run, see `record.levels`.
     """
 
     table: Table
     case: Callable[[str], Case]
     tools: tuple[str, ...] = ()
     partners: Mapping[str, str] = field(default_factory=dict)
-    agreed: frozenset[str] = frozenset()
     level: str = NUMBERS
 
 
@@ -101,9 +99,8 @@ class _Judge:
         if is_program(case.id):
             result = observe.judged(case, self.bench.table, answer)
         else:
-            tools, second = self.bench.tools, case.id not in self.bench.agreed
-            level = self.bench.level
-            result = one_case.judged(case, self.bench.table, answer, tools, self.clean.run, second, level)
+            tools, level = self.bench.tools, self.bench.level
+            result = one_case.judged(case, self.bench.table, answer, tools, self.clean.run, level)
         last = message[:1] == LAST.encode() or self.clean.dead
         return LAST if last else GOOD, one_case.with_failures(result, behind)
 

@@ -102,12 +102,11 @@ class ProcessPool:
         names: Sequence[str],
         case: Callable[[str], Case],
         workers: int,
-        agreed: frozenset[str] = frozenset(),
         level: str = NUMBERS,
     ) -> Iterator[CaseResult]:
-        """As `run`, with cases by name; `case` makes those that are needed here. agreed, level: see `Bench`."""
+        """As `run`, with cases by name; `case` makes those that are needed here. level: see `Bench`."""
         table = load_table(self._named or self.about.table)
-        self._bench = Bench(table, case, self._subject.tools, partners(cases_of_run(table)), agreed, level)
+        self._bench = Bench(table, case, self._subject.tools, partners(cases_of_run(table)), level)
         yield from _Run(self, names, case, workers).results()
 
     # -------------------------------------------------------------------------------- for _Run

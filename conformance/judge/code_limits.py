@@ -1,4 +1,4 @@
-"""What gates 1 and 2 allow a case, computed from its goldens; `known_limits` keeps it."""
+"""What gates 1 and 2 allow a case, computed from its goldens."""
 
 from __future__ import annotations
 

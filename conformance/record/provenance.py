@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from npu_assay.conformance.backend.environment import digest_of, environment, suite_sources
 from npu_assay.conformance.backend.info import About
-from npu_assay.conformance.common.remembered import Remembered
 from npu_assay.conformance.table import Table
 
 Statement = Mapping[str, str]
@@ -25,13 +24,6 @@ def statement(backend: About, table: Table, suite: Mapping[str, str], versions: 
 def made_with() -> dict[str, str]:
     """The part of this process's statement that does not depend on a backend."""
     return _common(suite_sources(), environment())
-
-
-def remembered(kind: str, table: Table | None, suite: Mapping[str, str], versions: Mapping[str, str]) -> Remembered:
-    """The cache of what this suite with these versions computed for a table's cases; without a table, an empty one."""
-    if table is None:
-        return Remembered(kind, None, {})
-    return Remembered(kind, f"{table.name}@{table.version}", {"table": table.sha256, **_common(suite, versions)})
 
 
 def _common(suite: Mapping[str, str], versions: Mapping[str, str]) -> dict[str, str]:

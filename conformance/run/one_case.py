@@ -134,17 +134,16 @@ def judged(
     given: Answer,
     tools: Sequence[str] = (),
     elsewhere: Elsewhere | None = None,
-    second: bool = True,
     level: str = NUMBERS,
 ) -> CaseResult:
-    """The result of a case whose question was answered so. second: whether to ask the second golden as well."""
+    """The result of a case whose question was answered so."""
 
     def judge(seen: Observation) -> None:
         if given.error is not None and (fault := fault_of_program(case, table)) is not None:
             seen.fail(SUITE, fault)
             return
         _judge(case, table, given, asked(case, table, tools, level=level), elsewhere, seen)
-        if second and FIRST in given.runs and level == NUMBERS:
+        if FIRST in given.runs and level == NUMBERS:
             seen.failures += golden_failures(case.graph)
 
     return result_of(case, judge)

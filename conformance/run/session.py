@@ -24,17 +24,13 @@ from npu_assay.conformance.fuzz.stream import fuzz
 from npu_assay.conformance.isolation.forkserver import Subject
 from npu_assay.conformance.isolation.limits import LIMITS, Limits
 from npu_assay.conformance.isolation.pool import ProcessPool
-from npu_assay.conformance.judge.agreements import KIND as AGREEMENTS
-from npu_assay.conformance.judge.agreements import Agreements
-from npu_assay.conformance.judge.known_limits import KIND as LIMITS_OF_CODES
-from npu_assay.conformance.judge.known_limits import KnownLimits
 from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.record.certificate import PATH, SCHEMA, Certificate, Fuzz, Selection, conclude
 from npu_assay.conformance.record.folder import check_target, results_text, sha256, write_package
 from npu_assay.conformance.record.journal import Identity, journal
 from npu_assay.conformance.record.levels import COMPILES, NUMBERS, reaches
 from npu_assay.conformance.record.names import RESULTS, TABLE
-from npu_assay.conformance.record.provenance import Statement, remembered, statement
+from npu_assay.conformance.record.provenance import Statement, statement
 from npu_assay.conformance.record.results import CaseResult
 from npu_assay.conformance.record.waivers import Waiver
 from npu_assay.conformance.report.data import Report, make_report
@@ -44,11 +40,8 @@ from npu_assay.conformance.run.offering import offers
 from npu_assay.conformance.run.selection import SelectionError, cases_of_run, none_selected
 from npu_assay.conformance.table import Table, held, load_table
 from npu_assay.conformance.table.preserved import check_preserved
-from npu_assay.conformance.verify.metrics import needs_limits
 
 DISTRIBUTION = "npu-assay"
-FEW = 100
-"""Cases of a run whose limits are remembered: a few milliseconds each."""
 
 
 class Progress(Protocol):
@@ -114,8 +107,7 @@ def assay(request: Request, progress: Progress, today: Callable[[], datetime.dat
         check_preserved(table)
         cases = _cases(request.selection, table)
         made = _Made(request, known, table, suite_sources(), environment())
-        agreements = _agreements(made)
-        run = _runner(processes, made, path, stack, agreements.known)
+        run = _runner(processes, made, path, stack)
         written = stack.enter_context(journal(request.folder, made.identity, cases, request.resume, request.level))
         results = list(written.finished)
         rest = _without(cases, results)
@@ -127,8 +119,6 @@ def assay(request: Request, progress: Progress, today: Callable[[], datetime.dat
             written.add(result)
             results.append(result)
             progress.finished(result)
-        agreements.add(results)
-        _remember_limits(made, cases, results)
         fuzzed = None
         if record is not None:
             asked = len(request.numbers), request.selection.seed
@@ -164,33 +154,11 @@ def _subject(request: Request) -> Subject:
     return Subject(request.backend, request.tools, request.limits)
 
 
-def _agreements(made: _Made) -> Agreements:
-    """The agreements of this table with this suite; of no table if its cases have other random numbers."""
-    known = None if made.request.selection.seed else made.table
-    return Agreements(remembered(AGREEMENTS, known, made.suite, made.environment))
-
-
-def _remember_limits(made: _Made, cases: Sequence[Case], results: Sequence[CaseResult]) -> None:
-    """Keep the limits that verifying a small run asks for: this process has loaded what computes them."""
-    measured = {result.case for result in results if needs_limits(result)}
-    if len(results) <= FEW:
-        table = made.table
-        limits = KnownLimits(
-            table.rescale or None, lambda: remembered(LIMITS_OF_CODES, table, made.suite, made.environment)
-        )
-        for case in cases:
-            if case.id in measured:
-                limits.of(case.graph)
-        limits.keep()
-
-
-def _runner(processes: ProcessPool, made: _Made, table: str, stack: ExitStack, agreed: frozenset[str]) -> Run:
+def _runner(processes: ProcessPool, made: _Made, table: str, stack: ExitStack) -> Run:
     """What runs cases: the processes of this machine, or workers elsewhere that are made with the same."""
     request, pool = made.request, made.request.pool
     if pool is None:
-        return lambda names: processes.run_named(
-            names, _known(request, table).case, request.workers, agreed, request.level
-        )
+        return lambda names: processes.run_named(names, _known(request, table).case, request.workers, request.level)
     processes.close()
     expected = tuple(sorted(made.statement.items()))
     run, seed = secrets.token_hex(8), request.selection.seed

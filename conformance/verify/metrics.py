@@ -92,8 +92,11 @@ def _lowest(floor: float | None) -> float:
 
 
 def limit_problem(result: CaseResult, case: Case, known: KnownLimits) -> str | None:
-    """How the record of an accepted case exceeds the limits of gates 1 and 2, although no check failed; None if not."""
-    if not needs_limits(result):
+    """How the record of an accepted case exceeds the limits of gates 1 and 2, although no check failed; None if not.
+
+    Where all that it measured is zero, the limits are not asked for.
+    """
+    if result.failures or not any(_sizes(result)):
         return None
     limits = known.of(case.graph)
     if limits is None:
@@ -102,11 +105,6 @@ def limit_problem(result: CaseResult, case: Case, known: KnownLimits) -> str | N
         if found > limit:
             return f"{name} is {found:g}, {GATE_OF[name]} allows {limit:g}, but no failure is recorded"
     return None
-
-
-def needs_limits(result: CaseResult) -> bool:
-    """Whether a record must be compared with the limits: not if a check failed, or if all it measured is zero."""
-    return not result.failures and any(_sizes(result))
 
 
 def _sizes(result: CaseResult) -> tuple[float, ...]:

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from itertools import pairwise, zip_longest
 from pathlib import Path
 
-from npu_assay.conformance.backend.environment import environment, suite_sources
+from npu_assay.conformance.backend.environment import suite_sources
 from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.common.memory import many_records
-from npu_assay.conformance.judge.known_limits import KIND, KnownLimits
+from npu_assay.conformance.judge.known_limits import KnownLimits
 from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.record.certificate import (
     Certificate,
@@ -39,7 +39,6 @@ from npu_assay.conformance.record.names import (
     Contents,
     PackageError,
 )
-from npu_assay.conformance.record.provenance import remembered
 from npu_assay.conformance.record.read import read_contents
 from npu_assay.conformance.record.results import CaseResult, ResultError, read_line
 from npu_assay.conformance.record.table_file import table_of
@@ -94,10 +93,7 @@ def verify_contents(contents: Contents, today: datetime.date, table_name: str | 
         raise PackageError(f"{contents.name}: not a table that a run writes: {error}") from error
     except (CertificateError, TableError, UsageError) as error:
         return Verification((*problems, str(error)), contents.notes)
-    suite = suite_sources()
-    limits = KnownLimits(table.rescale or None, lambda: remembered(KIND, table, suite, environment()))
-    results, found = _results(text, cases, certificate, limits)
-    limits.keep()
+    results, found = _results(text, cases, certificate, KnownLimits(table.rescale or None))
     problems += found
     problems += _programs(contents, certificate, table)
     if sha256(text) != certificate.results_sha256:
@@ -115,7 +111,7 @@ def verify_contents(contents: Contents, today: datetime.date, table_name: str | 
             f"{TABLE} is another table than {table_name}: found sha256 {table.sha256[:12]}, expected {wanted[:12]}"
         )
     verdict = concluded(today)
-    changed = changed_sources(certificate, suite)
+    changed = changed_sources(certificate, suite_sources())
     notes = [*contents.notes, *_notes(changed, None if wanted else table)]
     if not problems:
         (notes if changed else problems).extend(_rendered(contents, certificate, table, results, cases))

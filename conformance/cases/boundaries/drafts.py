@@ -12,7 +12,6 @@ from npu_assay.conformance.cases.boundaries.goals import Reach, deciding
 from npu_assay.conformance.cases.boundaries.listed import beside
 from npu_assay.conformance.cases.boundaries.neighbors import is_exposed
 from npu_assay.conformance.cases.boundaries.pairs import COUPLED, Pair, asked_of
-from npu_assay.conformance.cases.boundaries.remembered import remembered
 from npu_assay.conformance.cases.boundaries.search import FEWER, OF_TYPES, Limit, Look, Search, Turns, emptied, seen
 from npu_assay.conformance.cases.boundaries.sides import Sides
 from npu_assay.conformance.cases.drafts import OPERATOR, CaseDraft, accepted, inside, limit, outside
@@ -47,7 +46,7 @@ def bounded(limits: Limits, drafts: Sequence[CaseDraft]) -> list[CaseDraft]:
     asked = repr((own, limits.common, drafts, sorted(outside_features())))
     if asked not in _KNOWN:
         try:
-            _KNOWN[asked] = remembered(limits.where, asked, lambda: tuple(_bounded(limits, own, plain, drafts)))
+            _KNOWN[asked] = tuple(_bounded(limits, own, plain, drafts))
         except PredicateError as error:
             raise LimitError(f"{limits.where}: {error}") from error
     return list(_KNOWN[asked])
