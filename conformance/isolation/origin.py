@@ -25,6 +25,7 @@ from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.common.memory import many_records
 from npu_assay.conformance.isolation.forking import close_files, fork
 from npu_assay.conformance.isolation.frames import SIZE, exactly
+from npu_assay.conformance.isolation.judging import GOLDENS, JUDGES, is_loaded, leave_out
 from npu_assay.conformance.isolation.leaks import end_children
 from npu_assay.conformance.isolation.limits import Limits, adopt_orphans, end
 from npu_assay.conformance.isolation.usage import tree
@@ -58,8 +59,6 @@ class Kept:
 
 # ------------------------------------------------------------------------------------ in the run
 
-JUDGES = tuple(f"npu_assay.conformance.{name}" for name in ("cases", "judge", "run.one_case", "table"))
-
 
 @dataclass
 class _Origin:
@@ -88,13 +87,8 @@ def warm() -> None:
     if _running() is None:
         ours, theirs = socket.socketpair()
         with theirs:
-            process = fork(_as_it_is(ours, theirs) if _is_clean() else _anew(ours, theirs))
+            process = fork(_anew(ours, theirs) if is_loaded((*JUDGES, *GOLDENS)) else _as_it_is(ours, theirs))
         _STARTED[os.getpid()] = _Origin(process, ours)
-
-
-def _is_clean() -> bool:
-    """Whether nothing that judges is loaded here."""
-    return not any(name in sys.modules for name in JUDGES)
 
 
 def _as_it_is(ours: socket.socket, theirs: socket.socket) -> Callable[[], None]:
@@ -237,7 +231,8 @@ def _between(request: dict[str, Any], files: list[int], serve: Callable[[socket.
 
 
 def _subject(request: dict[str, Any]) -> Any:
-    """The forkserver's subject, after taking over the run's folder, environment and path."""
+    """The forkserver's subject, after taking over the run's folder, environment and path, without what judges."""
+    from npu_assay.conformance.adapters import adapted
     from npu_assay.conformance.isolation.forkserver import Subject
 
     sys.path[:] = request["path"]
@@ -245,6 +240,7 @@ def _subject(request: dict[str, Any]) -> Any:
     os.environ.update(request["environment"])
     os.chdir(request["folder"])
     told = request["subject"]
+    leave_out(JUDGES if adapted(told["backend"]) else (*JUDGES, *GOLDENS))
     return Subject(told["backend"], tuple(told["tools"]), Limits(**told["limits"]))
 
 
