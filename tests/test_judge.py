@@ -18,15 +18,19 @@ import torch
 from test_isolation import CASES, PATIENT, TABLE, failures
 from test_isolation_written import SOURCE
 
-from npu_assay.conformance.isolation import frames, origin
+from npu_assay.conformance.isolation import frames
 from npu_assay.conformance.isolation.frames import FrameError
+from npu_assay.conformance.isolation.judging import JUDGES
+from npu_assay.conformance.programs.graph import Graph
+from npu_assay.conformance.record.results import CaseResult
 from npu_assay.conformance.run.answering import ANEW, FIRST, LAST, SECOND, answer
 from npu_assay.conformance.run.crossing import AnswerError, answer_bytes, question_bytes, read_answer, read_question
+from npu_assay.conformance.run.drawing import Drawing
 from npu_assay.conformance.run.one_case import asked, judged, partners
 from npu_assay.conformance.run.question import Answer
 from npu_assay.conformance.run.selection import all_cases
 from npu_assay.conformance.table import load_table
-from npu_assay.partitioners.exir import CompileSpec
+from npu_assay.partitioners.exir import Backend, CompileSpec
 
 NEG = CASES["aten.neg.default/operator/accept/baseline"]
 TABLES = ("neutron@1.3", "neutron@1.4", "xnnpack@1.5", "ethos_u55@1.5", "ethos_u85@1.5")
@@ -60,7 +64,7 @@ def test_what_judges_is_called_so() -> None:
     """A list of modules that are called otherwise by now would find nothing."""
     listed = re.search(r"^JUDGES = (\(.*\))$", NOSY, re.MULTILINE)
     assert listed is not None
-    for name in (*origin.JUDGES, *(f"npu_assay.conformance.{name}" for name in ast.literal_eval(listed[1]))):
+    for name in (*JUDGES, *(f"npu_assay.conformance.{name}" for name in ast.literal_eval(listed[1]))):
         assert find_spec(name) is not None, name
 
 
@@ -84,7 +88,7 @@ def test_questions_cross_as_they_are(name: str) -> None:
 
 def test_answers_cross_as_they_are() -> None:
     question = asked(NEG, TABLE)
-    given = answer(question, fake_backend.backend)
+    given = answer(question, fake_backend.backend, Drawing(NEG.graph))
     read = read_answer(question.name, answer_bytes(question.name, given))
     assert repr(read) == repr(given) and read.runs and read.handed and read.finished
 
@@ -92,7 +96,7 @@ def test_answers_cross_as_they_are() -> None:
 def _data(change: Callable[[dict[str, Any]], object]) -> bytes:
     """An answer, its line of JSON changed."""
     question = asked(NEG, TABLE)
-    line, _, rest = answer_bytes("n", answer(question, fake_backend.backend)).partition(b"\n")
+    line, _, rest = answer_bytes("n", answer(question, fake_backend.backend, Drawing(NEG.graph))).partition(b"\n")
     data = json.loads(line)
     change(data)
     return json.dumps(data).encode() + b"\n" + rest
@@ -174,21 +178,26 @@ STATES: dict[str, tuple[Callable[[int, int, torch.Tensor], torch.Tensor], str]] 
 }
 
 
+def _judged(backend: Backend, beside: Graph | None = None) -> CaseResult:
+    drawing = Drawing(NEG.graph, beside)
+    return judged(NEG, TABLE, answer(asked(NEG, TABLE, beside=beside), backend, drawing), drawing)
+
+
 @pytest.mark.parametrize("name", STATES)
 def test_a_device_that_remembers_is_noticed(name: str) -> None:
     act, text = STATES[name]
     backend = replace(fake_backend.backend, runtime=Stateful(act))
-    result = judged(NEG, TABLE, answer(asked(NEG, TABLE), backend))
+    result = _judged(backend)
     assert [f.check for f in result.failures if text in f.message] == ["determinism"], result.failures
 
 
 def test_a_device_that_mixes_up_two_programs_is_noticed() -> None:
     """Right while one program runs, and wrong when another one was loaded since."""
     backend = replace(fake_backend.backend, runtime=_Mixing())
-    alone = judged(NEG, TABLE, answer(asked(NEG, TABLE), backend))
+    alone = _judged(backend)
     assert alone.failures == ()
     partner = CASES["aten.abs.default/operator/accept/baseline"].graph
-    beside = judged(NEG, TABLE, answer(asked(NEG, TABLE, beside=partner), backend))
+    beside = _judged(backend, partner)
     assert {f.message for f in beside.failures} & {
         "the same blob gave other outputs in turn with another one",
         "another blob gave other outputs in turn with this one",
@@ -209,7 +218,7 @@ class _Mixing(fake_backend.FakeRuntime):
 
 
 def test_every_accepted_program_runs_on_three_inputs_and_the_first_again() -> None:
-    given = answer(asked(NEG, TABLE), fake_backend.backend)
+    given = answer(asked(NEG, TABLE), fake_backend.backend, Drawing(NEG.graph))
     assert list(given.runs) == [FIRST, "second", "third", LAST, f"{ANEW}third", f"{ANEW}second"]
     assert torch.equal(given.runs[FIRST][0], given.runs[LAST][0])
     assert not torch.equal(given.runs[FIRST][0], given.runs[SECOND][0])
@@ -226,10 +235,11 @@ def test_the_first_case_of_every_row_has_a_partner() -> None:
         )
 
 
-def _lying(change: Callable[[Answer], object]) -> Answer:
-    given = answer(asked(NEG, TABLE), fake_backend.backend)
+def _lying(change: Callable[[Answer], object]) -> CaseResult:
+    drawing = Drawing(NEG.graph)
+    given = answer(asked(NEG, TABLE), fake_backend.backend, drawing)
     change(given)
-    return given
+    return judged(NEG, TABLE, given, drawing)
 
 
 LIES: dict[str, Callable[[Answer], object]] = {
@@ -246,9 +256,9 @@ LIES: dict[str, Callable[[Answer], object]] = {
 @pytest.mark.parametrize("name", LIES)
 def test_an_answer_that_leaves_something_out_fails(name: str) -> None:
     """A process that says what it likes cannot pass by saying less."""
-    messages = [failure.message for failure in judged(NEG, TABLE, _lying(LIES[name])).failures]
+    messages = [failure.message for failure in _lying(LIES[name]).failures]
     assert [text for text in messages if text.startswith("the process of the backend left out ") and name in text]
 
 
 def test_the_same_answer_passes() -> None:
-    assert judged(NEG, TABLE, _lying(lambda _: None)).failures == ()
+    assert _lying(lambda _: None).failures == ()

@@ -12,6 +12,7 @@ from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.record.certificate import Selection
 from npu_assay.conformance.record.results import CaseResult
 from npu_assay.conformance.run.answering import answer
+from npu_assay.conformance.run.drawing import Drawing
 from npu_assay.conformance.run.one_case import asked, judged
 from npu_assay.conformance.run.question import Answer
 from npu_assay.conformance.run.selection import SelectionError, all_cases, cases_near, none_selected
@@ -82,6 +83,7 @@ def _one(table: Table, selection: Selection) -> Case:
 
 
 def _asked(backend: Backend, table: Table, case: Case, level: str, tools: tuple[str, ...], watch: Watching) -> Debugged:
-    given = answer(asked(case, table, tools, level=level), backend, watch)
+    drawing = Drawing(case.graph)
+    given = answer(asked(case, table, tools, level=level), backend, drawing, watch)
     watch.stage("judge")
-    return Debugged(case, table, given, judged(case, table, given, tools, level=level))
+    return Debugged(case, table, given, judged(case, table, given, drawing, tools, level=level))

@@ -1,7 +1,7 @@
 """Answers questions about random programs in the process of the backend.
 
 In addition to `run.answering`, it checks the tags against rules that hold for any program, and runs the program in
-torch.
+torch. Of a program that torch refuses nothing is asked: whatever the backend did with it does not count.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from torch.export import ExportedProgram
 
 from npu_assay.conformance.programs.build import model_inputs
 from npu_assay.conformance.programs.graph import Graph
+from npu_assay.conformance.programs.seeds import filled
 from npu_assay.conformance.record.results import Failure
-from npu_assay.conformance.run.answering import Sources, Watch, Work, compile_again, compiled, ended, runs
+from npu_assay.conformance.run.answering import Sources, Watch, Work, compile_again, compiled, drawn, ended, runs
 from npu_assay.conformance.run.outline import Tags, outline
 from npu_assay.conformance.run.partitioning import Recorder, prepared
-from npu_assay.conformance.run.question import Answer, Question
+from npu_assay.conformance.run.question import Answer, Draw, Inputs, Question
 from npu_assay.partitioners.exir import Backend, run_program
 from npu_assay.partitioners.exir.backend.partitioner import DELEGATION_TAG
 
@@ -29,30 +30,52 @@ REFUSED = (RuntimeError, TypeError, ValueError, IndexError, AssertionError)
 """The errors that torch raises for arguments that it refuses."""
 
 
-def answer(question: Question, backend: Backend, watch: Watch | None = None) -> Answer:
+def answer(question: Question, backend: Backend, draw: Draw, watch: Watch | None = None) -> Answer:
     """What a backend makes of a random program: see `answering.answer`."""
-    return ended(Work(question, backend, watch), _answer)
+    return ended(Work(question, backend, draw, watch), _answer)
 
 
 def _answer(work: Work) -> None:
     question, found = work.question, work.answer
-    sources = Sources.of(question.graph)
+    sources = Sources.of(value for value in question.graph.values if value.constant)
     work.enter("passes")
     program = prepared(question.graph, work.backend, question.preserve, question.mark)
     found.nodes = outline(program.graph)
-    found.expected = _in_torch(program, model_inputs(question.graph)) if quantizes(question.graph) else None
+    if not quantizes(question.graph):
+        return
+    failed: Exception | None = None
+    try:
+        lowered = _lowered(work, program)
+    except Exception as error:  # noqa: BLE001  (a backend may raise anything; it counts where torch takes the program)
+        failed = error
+    stage, given = work.stage, drawn(work)
+    found.expected = _expected(work, given)
     if found.expected is None:
         return
+    if failed is not None:
+        work.stage = stage
+        raise failed
+    if question.runs and all(bool(x.isfinite().all()) for x in found.expected):
+        runs(work, lowered, given, sources)
+    work.settings()
+    compile_again(work, lowered, sources)
+
+
+def _lowered(work: Work, program: ExportedProgram) -> ExportedProgram:
     work.enter("partition")
     tags = _partitioned(work, program)
     work.enter("compile")
     again = Recorder(work.partitioner())
     lowered = compiled(work, program, again)
-    found.tags, found.tags_again = tags, dict(again.tags)
-    if question.runs and all(bool(x.isfinite().all()) for x in found.expected):
-        runs(work, lowered, sources)
-    work.settings()
-    compile_again(work, lowered, sources)
+    work.answer.tags, work.answer.tags_again = tags, dict(again.tags)
+    return lowered
+
+
+def _expected(work: Work, given: Inputs) -> list[Tensor] | None:
+    """What torch computes for the first inputs, of a program that no partitioner has seen; None if it refuses."""
+    question = work.question
+    program = prepared(question.graph, work.backend, question.preserve, question.mark)
+    return _in_torch(program, model_inputs(filled(question.graph, given.runs[0])))
 
 
 def quantizes(graph: Graph) -> bool:

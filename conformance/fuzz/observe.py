@@ -10,14 +10,16 @@ from __future__ import annotations
 from npu_assay.conformance.fuzz.answering import PARTITION, REFUSED, answer
 from npu_assay.conformance.judge.numerics import golden, judge
 from npu_assay.conformance.judge.second_golden import golden_failures
-from npu_assay.conformance.programs.graph import Case
+from npu_assay.conformance.programs.graph import Case, Graph
 from npu_assay.conformance.programs.seeds import is_thorough
 from npu_assay.conformance.record.results import CaseResult, tag_failures
 from npu_assay.conformance.run.answering import FIRST
+from npu_assay.conformance.run.drawing import Drawing
 from npu_assay.conformance.run.one_case import (
     Observation,
     judge_again,
     judge_blobs,
+    judge_drawn,
     judge_end,
     judge_outputs,
     judge_partitions,
@@ -38,20 +40,21 @@ REFERENCE = "reference"
 
 def run_program_case(case: Case, backend: Backend, table: Table) -> CaseResult:
     """Run and judge one random program in this process."""
-    return judged(case, table, answer(asked(case, table), backend))
+    drawing = Drawing(case.graph)
+    return judged(case, table, answer(asked(case, table), backend, drawing), drawing)
 
 
 def asked(case: Case, table: Table) -> Question:
     """The question to a backend about a random program."""
-    return question(case, table, random=True, anew=is_thorough(case.id, case.side), runs=_is_defined(case, table))
+    return question(case, table, random=True, anew=is_thorough(case.id, case.side), runs=_is_defined(case.graph, table))
 
 
-def judged(case: Case, table: Table, given: Answer) -> CaseResult:
+def judged(case: Case, table: Table, given: Answer, drawing: Drawing) -> CaseResult:
     """The result of a random program, from the backend's answer."""
-    return result_of(case, lambda seen: _judge(case, table, given, seen))
+    return result_of(case, lambda seen: _judge(case, table, given, drawing, seen))
 
 
-def _judge(case: Case, table: Table, given: Answer, seen: Observation) -> None:
+def _judge(case: Case, table: Table, given: Answer, drawing: Drawing, seen: Observation) -> None:
     if given.expected is None:  # torch refuses it, so that no backend need do anything with it
         judge_end(given, seen)
         return
@@ -61,12 +64,12 @@ def _judge(case: Case, table: Table, given: Answer, seen: Observation) -> None:
     judge_blobs(case, given, seen)
     judge_runs(given, None, seen)
     if FIRST in given.runs:
-        _judge_outputs(case, table, given, seen)
+        _judge_outputs(case, table, given, drawing, seen)
     judge_partitions(given, table, seen)
     seen.failures += given.late
     judge_end(given, seen)
     finite = all(bool(x.isfinite().all()) for x in given.expected)
-    runs = finite and (FIRST in given.runs or _is_defined(case, table))
+    runs = finite and (FIRST in given.runs or _is_defined(case.graph, table))
     judge_whole(given, question(case, table, random=True, anew=is_thorough(case.id, case.side), runs=runs), seen)
     if given.finished:
         seen.finish("delegates", "mutation", "determinism", "empty", PARTITION, REFERENCE)
@@ -89,21 +92,23 @@ def _verdict(given: Answer) -> str:
     return "accept" if tagged and all(tagged) else "partial" if any(tagged) else "reject"
 
 
-def _judge_outputs(case: Case, table: Table, given: Answer, seen: Observation) -> None:
+def _judge_outputs(case: Case, table: Table, given: Answer, drawing: Drawing, seen: Observation) -> None:
     """Judge the outputs of the backend, and those of torch for the same program."""
     scheme, whole = table.rescale or None, bool(given.blobs) and on_integers(given.nodes, given.tags or {})
     if not whole or _has_golden(case, table):
         judge_outputs(case, given.runs[FIRST], scheme, whole, seen)
+        if all(_is_defined(graph, table) for graph in drawing.graphs):
+            judge_drawn(given, drawing, scheme, whole, seen)
         seen.failures += golden_failures(case.graph)
     for gate in judge(golden(case.graph), given.expected or [], scheme, delegated=False):
         for message in gate.messages:
             seen.fail(REFERENCE, f"in torch: {gate.gate}: {message}")
 
 
-def _is_defined(case: Case, table: Table) -> bool:
+def _is_defined(graph: Graph, table: Table) -> bool:
     """Whether the right outputs are defined: no logarithm of a negative number, nothing infinite or NaN."""
     try:
-        run = golden(case.graph).walk(table.rescale or None, delegated=False)
+        run = golden(graph).walk(table.rescale or None, delegated=False)
     except (GoldenError, *REFUSED):
         return False
     numbers = [part for x in run.bounded for part in (x.value, x.error)]

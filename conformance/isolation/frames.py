@@ -7,6 +7,8 @@ from contextlib import suppress
 
 GOOD, LAST = "+", "-"
 """The first byte of an answer or result: the runner goes on, or its state is spoiled and it must be replaced."""
+DRAW = "?"
+"""The first byte of a runner's message that asks for the inputs of the program that it has compiled."""
 STAGE = 64  # bytes of the file that hold the name of the stage
 SIZE = 8
 LONGEST = 2**29  # bytes of a message before it is taken for noise: a program's outputs are far smaller

@@ -1,7 +1,7 @@
 """A process that answers questions with a backend, one after another, and reports what each left behind.
 
-An answer begins with `+` or `-`. After `-` the process ends, as its state is spoiled for other programs, and a new one
-is forked.
+It asks for inputs (`?`) when it has compiled. An answer begins with `+` or `-`. After `-` the process ends, as its
+state is spoiled for other programs, and a new one is forked.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from npu_assay.conformance.common.describing import describe, without_addresses
 from npu_assay.conformance.fuzz import answering as random_answering
 from npu_assay.conformance.isolation import clean_process, frames, leaks
 from npu_assay.conformance.isolation.bindings import Bindings
-from npu_assay.conformance.isolation.frames import GOOD, LAST, STAGE
+from npu_assay.conformance.isolation.frames import DRAW, GOOD, LAST, STAGE
 from npu_assay.conformance.isolation.limits import (
     Limits,
     adopt_orphans,
@@ -33,7 +34,7 @@ from npu_assay.conformance.isolation.limits import (
 from npu_assay.conformance.isolation.state import State
 from npu_assay.conformance.record.results import Failure
 from npu_assay.conformance.run import answering, crossing
-from npu_assay.conformance.run.question import Answer, Question
+from npu_assay.conformance.run.question import Answer, Draw, Inputs, Question
 from npu_assay.partitioners.exir import Backend
 
 SHOWN = 80  # characters of what was printed
@@ -50,10 +51,10 @@ class Work:
     backend: Backend
     limits: Limits
 
-    def answer(self, question: Question, watch: Watch) -> Answer:
+    def answer(self, question: Question, draw: Draw, watch: Watch) -> Answer:
         """The answer to a question."""
         act = random_answering.answer if question.random else answering.answer
-        return act(question, self.backend, watch)
+        return act(question, self.backend, draw, watch)
 
 
 @dataclass
@@ -99,7 +100,7 @@ def serve(judge: socket.socket, clean_judge: socket.socket, descriptors: Descrip
     watch = Watch(descriptors[0], State.now(), work.limits.too_much, process)
     while (text := frames.receive(judge)) is not None:
         question = crossing.read_question(text)
-        answer = _watched(question, work, watch, descriptors)
+        answer = _watched(question, work, partial(_drawn, judge, watch), watch, descriptors)
         spoiled = any(failure.check in CONTAMINATING for failure in _all(answer))
         message = _encoded(question, answer)
         watch.end_copies()
@@ -107,6 +108,16 @@ def serve(judge: socket.socket, clean_judge: socket.socket, descriptors: Descrip
         if spoiled:
             judge.recv(1)  # the process beside this one is there until the judge has asked it
             return
+
+
+def _drawn(judge: socket.socket, watch: Watch, blobs: str) -> Inputs:
+    """What the judge draws for these blobs."""
+    watch.end_copies()
+    frames.send(judge, f"{DRAW}{blobs}".encode())
+    text = frames.receive(judge)
+    if text is None:  # the judge has ended, and so does this process
+        os._exit(1)
+    return crossing.read_inputs(text)
 
 
 def _all(answer: Answer) -> list[Failure]:
@@ -146,11 +157,11 @@ def streams() -> tuple[io.TextIOWrapper, io.TextIOWrapper, io.TextIOWrapper]:
     return stdin, stdout, stderr
 
 
-def _watched(question: Question, work: Work, watch: Watch, descriptors: Descriptors) -> Answer:
+def _watched(question: Question, work: Work, draw: Draw, watch: Watch, descriptors: Descriptors) -> Answer:
     limit_memory(work.limits.mebibytes)
     threads = leaks.threads()
     try:
-        answer = work.answer(question, watch)
+        answer = work.answer(question, draw, watch)
     except BaseException as error:  # noqa: BLE001  (what is left is KeyboardInterrupt: nobody presses Ctrl-C here)
         answer = Answer(error=Failure("crash", describe(error)))
     replaced = watch.bindings.changes()  # first, so that what follows runs with what was put back

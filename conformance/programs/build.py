@@ -109,7 +109,7 @@ def _codes(shape: tuple[int, ...], fill: Fill, quant: Quant) -> Tensor:
     constants = {"min": (low,), "max": (high,), "zero": (zero,), "alternating": (low, high)}
     if fill.kind not in constants:
         raise ValueError(
-            f"unknown fill {fill.kind!r}: expected random, one_hot, list, ramp, all_codes or {[*constants]}"
+            f"no numbers of fill {fill.kind!r}: expected random, one_hot, list, ramp, all_codes or {[*constants]}"
         )
     return _repeated(torch.tensor(constants[fill.kind]), shape)
 

@@ -38,7 +38,8 @@ class Fill:
     kind: "random" (full range, from `seed`), "all_codes" (qmin..qmax, repeated), "ramp" (one step
     per element, wrapping), "one_hot" (qmax at flat index `index`, zero point elsewhere), "min",
     "max", "zero" (the zero point), "alternating" (qmin, qmax, ...), "list" (`values`, repeated), "reals" (a quantized
-    input gets `values`, repeated, as real numbers, and is the codes nearest to them: infinities saturate).
+    input gets `values`, repeated, as real numbers, and is the codes nearest to them: infinities saturate), "open"
+    (there are none yet).
     """
 
     kind: str = "random"

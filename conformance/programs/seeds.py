@@ -1,4 +1,7 @@
-"""The same cases with other random numbers, and programs that run on several: a right backend passes them all."""
+"""The same cases with other random numbers, and programs that run on several: a right backend passes them all.
+
+A backend compiles a program of which the inputs are open. They are filled when it has compiled.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,8 @@ APART = 1_000_003
 """The seeds of one case are letters summed up and small numbers: far less than this."""
 FURTHER = 999_983
 """Seeds of further inputs of one program."""
+OPEN = Fill("open")
+Fills = tuple[Fill, ...]
 
 
 def reseeded(case: Case, seed: int) -> Case:
@@ -46,6 +51,24 @@ def _redrawn(value: Value, number: int) -> Value:
     if fill.kind != "random" and value.quant is None:
         return value
     return replace(value, fill=Fill(seed=fill.seed + FURTHER * number))
+
+
+def opened(graph: Graph) -> Graph:
+    """The program without the numbers of its inputs."""
+    return filled(graph, (OPEN,) * len(fills(graph)))
+
+
+def fills(graph: Graph) -> Fills:
+    """How the numbers of a program's inputs are made, in order."""
+    return tuple(value.fill for value in graph.values if not value.constant)
+
+
+def filled(graph: Graph, fills: Fills) -> Graph:
+    """The program with these numbers in its inputs. Raises ValueError for another count than it has."""
+    inputs = [value.name for value in graph.values if not value.constant]
+    given = dict(zip(inputs, fills, strict=True))
+    values = (replace(v, fill=given[v.name]) if v.name in given else v for v in graph.values)
+    return replace(graph, values=tuple(values))
 
 
 ONE_IN = 8

@@ -1,13 +1,13 @@
 """The side of the backend: tag, compile and run what a question asks, and say what happened.
 
-This runs where the backend is, which knows no more than the question. Nothing here judges: outputs, tags and bytes go
-to who asked. What only this process can notice (settings that were changed, inputs that were written) is told as
-failures.
+This runs where the backend is, which knows no more than the question, and gets inputs when it has compiled. Nothing
+here judges: outputs, tags and bytes go to who asked. What only this process can notice (settings that were changed,
+inputs that were written) is told as failures.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -17,15 +17,15 @@ from torch.export import ExportedProgram
 from npu_assay.conformance.common.describing import describe, frames
 from npu_assay.conformance.common.errors import NotRunError
 from npu_assay.conformance.programs.build import materialise, model_inputs
-from npu_assay.conformance.programs.graph import Graph
-from npu_assay.conformance.programs.seeds import redrawn
+from npu_assay.conformance.programs.graph import Value
+from npu_assay.conformance.programs.seeds import filled
 from npu_assay.conformance.record.levels import COMPILES, reaches
 from npu_assay.conformance.record.levels import RUNS as RUN
 from npu_assay.conformance.record.results import Failure
 from npu_assay.conformance.run.checked_runtime import CheckedRuntime, same
 from npu_assay.conformance.run.outline import outline
 from npu_assay.conformance.run.partitioning import Recorder, prepared
-from npu_assay.conformance.run.question import Answer, Handed, Question
+from npu_assay.conformance.run.question import Answer, Draw, Handed, Inputs, Question, digest_of_blobs
 from npu_assay.partitioners.exir import Backend, BackendDetails, LoweredBackendModule, run_program, to_backend
 from npu_assay.partitioners.exir.lowering import checked_partitions
 from npu_assay.partitioners.exir.ops import CALL_DELEGATE, target_name
@@ -52,10 +52,11 @@ class Watch(Protocol):
 
 @dataclass
 class Work:
-    """A question being answered. `stage` names what is running, for a crash's message."""
+    """A question being answered. draw: gives the inputs. `stage` names what is running, for a crash's message."""
 
     question: Question
     backend: Backend
+    draw: Draw
     watch: Watch | None = None
     answer: Answer = field(default_factory=Answer)
     stage: str = "passes"
@@ -84,9 +85,9 @@ class Work:
         return Failure("crash", f"{self.stage}: {describe(error)}", frames(error))
 
 
-def answer(question: Question, backend: Backend, watch: Watch | None = None) -> Answer:
+def answer(question: Question, backend: Backend, draw: Draw, watch: Watch | None = None) -> Answer:
     """What a backend makes of a question. Never raises but KeyboardInterrupt: an error is part of the answer."""
-    return ended(Work(question, backend, watch), _answer)
+    return ended(Work(question, backend, draw, watch), _answer)
 
 
 def ended(work: Work, act: Callable[[Work], None]) -> Answer:
@@ -103,7 +104,7 @@ def ended(work: Work, act: Callable[[Work], None]) -> Answer:
 
 def _answer(work: Work) -> None:
     question, found = work.question, work.answer
-    sources = Sources.of(question.graph)
+    sources = Sources.of(value for value in question.graph.values if value.constant)
     work.enter("passes")
     program = prepared(question.graph, work.backend, question.preserve, question.mark)
     found.nodes = outline(program.graph)
@@ -116,7 +117,7 @@ def _answer(work: Work) -> None:
         return
     lowered = _lowered(work, program)
     if reaches(question.level, RUN):
-        runs(work, lowered, sources)
+        runs(work, lowered, drawn(work), sources)
     work.settings()
     _partition_again(work, program)
     compile_again(work, lowered, sources)
@@ -198,22 +199,31 @@ def _ask_tool(work: Work, lowered: ExportedProgram, tool: str) -> None:
 # ------------------------------------------------------------------------------------ runs
 
 
-def runs(work: Work, lowered: ExportedProgram, sources: Sources) -> None:
+def drawn(work: Work) -> Inputs:
+    """The inputs, which whoever asks gives for the blobs: these stay as they are."""
+    work.enter("inputs")
+    return work.draw(digest_of_blobs(work.answer.blobs or ()))
+
+
+def runs(work: Work, lowered: ExportedProgram, given: Inputs, sources: Sources) -> None:
     """Run what was lowered. A program with delegates is loaded once and runs on three inputs and the first again.
 
     Where that is asked, the second and the third input also run as the first one of a program that is loaded anew. So
     each input runs at two places, counted from when the program was loaded, or by twos and threes from the beginning.
     """
-    inputs = [model_inputs(redrawn(work.question.graph, number)) for number in range(3)]
-    device = _Device(work, lowered, keeps=work.question.elsewhere)
+    graphs = [filled(work.question.graph, fills) for fills in given.runs]
+    sources = sources.and_of(value for value in graphs[0].values if not value.constant)
+    inputs = list(map(model_inputs, graphs))
+    device = _Device(work, lowered)
     work.answer.runs[FIRST] = device.run(inputs[0])
-    device.keeps = False
     if device.delegated:
-        work.answer.runs |= {name: device.run(inputs[number]) for name, number in RUNS[1:]}
+        for name, number in RUNS[1:]:
+            device.keeps = work.question.elsewhere and name == SECOND
+            work.answer.runs[name] = device.run(inputs[number])
         if work.question.anew:
             work.answer.runs |= {ANEW + name: _Device(work, lowered).run(inputs[number]) for name, number in FRESH}
         if work.question.beside is not None:
-            _in_turn(work, _Device(work, lowered), inputs)
+            _in_turn(work, _Device(work, lowered), inputs, given)
     work.answer.ran += sources.changes()
 
 
@@ -247,14 +257,14 @@ class _Device:
             self.work.answer.handed.append(handed)
 
 
-def _in_turn(work: Work, device: _Device, inputs: Sequence[Sequence[Tensor]]) -> None:
+def _in_turn(work: Work, device: _Device, inputs: Sequence[Sequence[Tensor]], given: Inputs) -> None:
     """Run the program and another one in turn, and the other one by itself; nothing when that is not lowered."""
     graph, found = work.question.beside, work.answer.runs
     assert graph is not None
     try:
         program = prepared(graph, work.backend, work.question.preserve, work.question.mark)
         lowered = lower(work, program, Recorder(work.partitioner()))
-        other = model_inputs(graph)
+        other = model_inputs(filled(graph, given.beside))
         alone = _Device(work, lowered).run(other)
     except Exception:  # noqa: BLE001  (the other program is a case of its own, which says what is wrong with it)
         return
@@ -273,9 +283,14 @@ class Sources:
     before: tuple[Tensor, ...]
 
     @classmethod
-    def of(cls, graph: Graph) -> Sources:
-        tensors = tuple(map(materialise, graph.values))
+    def of(cls, values: Iterable[Value]) -> Sources:
+        tensors = tuple(map(materialise, values))
         return cls(tensors, tuple(tensor.clone() for tensor in tensors))
+
+    def and_of(self, values: Iterable[Value]) -> Sources:
+        """These and those of other values."""
+        others = Sources.of(values)
+        return Sources((*self.tensors, *others.tensors), (*self.before, *others.before))
 
     def changes(self) -> list[Failure]:
         """Put back what was written."""

@@ -1,4 +1,4 @@
-"""Questions and answers as bytes: a line of JSON, and the bytes of blobs and tensors after it.
+"""Questions, inputs and answers as bytes: a line of JSON, and of answers the bytes of blobs and tensors after it.
 
 A question comes from the judge and is believed. An answer comes from a process in which a backend may have written what
 it likes: it is read by its shape, never unpickled, and what does not fit is an AnswerError.
@@ -23,7 +23,7 @@ from npu_assay.conformance.programs.graph import ChannelsLast, Fill, Graph, Quan
 from npu_assay.conformance.record.results import Failure, failure_of
 from npu_assay.conformance.record.tensor_text import pack, unpack
 from npu_assay.conformance.run.outline import Node
-from npu_assay.conformance.run.question import Answer, Handed, Question
+from npu_assay.conformance.run.question import Answer, Handed, Inputs, Question
 
 
 class AnswerError(ValueError):
@@ -49,6 +49,18 @@ def read_question(text: bytes) -> Question:
     if data["beside"] is not None:
         data["beside"] = _read_graph(data["beside"])
     return Question(**data)
+
+
+def inputs_bytes(inputs: Inputs) -> bytes:
+    """A program's inputs as `read_inputs` takes them."""
+    runs = [list(map(vars, fills)) for fills in (*inputs.runs, inputs.beside)]
+    return json.dumps(runs).encode()
+
+
+def read_inputs(text: bytes) -> Inputs:
+    """The inputs that `inputs_bytes` wrote."""
+    *runs, beside = (tuple(map(_read_fill, fills)) for fills in json.loads(text))
+    return Inputs(tuple(runs), beside)
 
 
 def _graph(graph: Graph) -> dict[str, Any]:
@@ -85,10 +97,14 @@ def _read_graph(data: dict[str, Any]) -> Graph:
 
 
 def _read_value(data: dict[str, Any]) -> Value:
-    fill = Fill(**{key: _read(item) for key, item in data["fill"].items()})
+    fill = _read_fill(data["fill"])
     lists = {key: tuple(data[key]) for key in ("shape", "dynamic")}
     made = ChannelsLast if data.pop("channels_last", False) else Value
     return made(**data | lists | {"quant": _read_quant(data["quant"]), "fill": fill})
+
+
+def _read_fill(data: dict[str, Any]) -> Fill:
+    return Fill(**{key: _read(item) for key, item in data.items()})
 
 
 def _read_step(data: dict[str, Any]) -> Step:

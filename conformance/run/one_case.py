@@ -7,8 +7,10 @@ promises, and the goldens. `isolation` puts a process between them; `run_case` d
 from __future__ import annotations
 
 import hashlib
+import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,13 +21,14 @@ from npu_assay.conformance.backend.loading import highest_level
 from npu_assay.conformance.common.describing import describe
 from npu_assay.conformance.judge.elements import furthest
 from npu_assay.conformance.judge.gates import CHECKS as GATES
+from npu_assay.conformance.judge.gates import FORM
 from npu_assay.conformance.judge.integer_golden import affine
-from npu_assay.conformance.judge.numerics import GateResult, beside, golden, judge, judge_form
+from npu_assay.conformance.judge.numerics import GateResult, beside, golden, is_exact, judge, judge_form
 from npu_assay.conformance.judge.patterns import pattern
 from npu_assay.conformance.judge.second_golden import golden_failures
 from npu_assay.conformance.programs.build import build
 from npu_assay.conformance.programs.graph import Case, Graph, Quant
-from npu_assay.conformance.programs.seeds import is_first, is_thorough
+from npu_assay.conformance.programs.seeds import is_first, is_thorough, opened
 from npu_assay.conformance.record.levels import COMPILES, NUMBERS, TAGS, reaches
 from npu_assay.conformance.record.levels import RUNS as RUN
 from npu_assay.conformance.record.results import (
@@ -50,15 +53,19 @@ from npu_assay.conformance.run.answering import (
     FRESH,
     LAST,
     RUNS,
+    SECOND,
+    THIRD,
     answer,
 )
 from npu_assay.conformance.run.checked_runtime import same
+from npu_assay.conformance.run.drawing import Drawing
 from npu_assay.conformance.run.outline import NO_WORK, empty_partitions, on_integers
 from npu_assay.conformance.run.question import Answer, Handed, Question
 from npu_assay.conformance.run.suite_faults import fault_of_golden, fault_of_program
 from npu_assay.conformance.run.tagging import tagging_of
 from npu_assay.conformance.table import Table
 from npu_assay.partitioners.exir import Backend
+from npu_assay.reference.golden import GoldenError
 
 Elsewhere = Callable[[Handed], tuple[str, str | None]]
 """Runs a blob where nothing was compiled: the digest of what it gives there, or why there is none."""
@@ -95,8 +102,9 @@ def run_case(
     as far as the backend goes.
     """
     level = highest_level(backend) if level is None else level
-    given = answer(asked(case, table, tools, level=level), backend)
-    return judged(case, table, given, tools, level=level)
+    drawing = Drawing(case.graph)
+    given = answer(asked(case, table, tools, level=level), backend, drawing)
+    return judged(case, table, given, drawing, tools, level=level)
 
 
 def asked(
@@ -104,7 +112,7 @@ def asked(
 ) -> Question:
     """What a case asks of a backend. beside: a program that a row's first case takes turns with."""
     first, anew = is_first(case.id, case.side), is_thorough(case.id, case.side)
-    beside = beside if first else None
+    beside = opened(beside) if first and beside is not None else None
     return question(case, table, tools=tuple(tools), elsewhere=first, anew=anew, beside=beside, level=level)
 
 
@@ -124,25 +132,26 @@ def partners(cases: Iterable[Case]) -> dict[str, str]:
 
 
 def question(case: Case, table: Table, **more: Any) -> Question:
-    """A case's program and how the table has programs made, and nothing else of either."""
-    return Question(case.graph, tuple(table.preserve), table.mark, table.backend_id, case.options, **more)
+    """A case's program, its inputs open, and how the table has programs made, and nothing else of either."""
+    return Question(opened(case.graph), tuple(table.preserve), table.mark, table.backend_id, case.options, **more)
 
 
 def judged(
     case: Case,
     table: Table,
     given: Answer,
+    drawing: Drawing,
     tools: Sequence[str] = (),
     elsewhere: Elsewhere | None = None,
     level: str = NUMBERS,
 ) -> CaseResult:
-    """The result of a case whose question was answered so."""
+    """The result of a case whose question was answered so, on inputs that were drawn so."""
 
     def judge(seen: Observation) -> None:
         if given.error is not None and (fault := fault_of_program(case, table)) is not None:
             seen.fail(SUITE, fault)
             return
-        _judge(case, table, given, asked(case, table, tools, level=level), elsewhere, seen)
+        _judge(case, table, given, drawing, asked(case, table, tools, level=level), elsewhere, seen)
         if FIRST in given.runs and level == NUMBERS:
             seen.failures += golden_failures(case.graph)
 
@@ -219,7 +228,13 @@ def _size(size: int | torch.SymInt) -> int:
 
 
 def _judge(
-    case: Case, table: Table, given: Answer, question: Question, elsewhere: Elsewhere | None, seen: Observation
+    case: Case,
+    table: Table,
+    given: Answer,
+    drawing: Drawing,
+    question: Question,
+    elsewhere: Elsewhere | None,
+    seen: Observation,
 ) -> None:
     """As far as the question's level goes; what is answered beyond that is not looked at."""
     level = question.level
@@ -232,11 +247,13 @@ def _judge(
     if FIRST in given.runs and reaches(level, RUN):
         whole = on_integers(given.nodes, given.tags or {})
         if len(given.blobs or ()) == 1 and given.handed and whole:
-            judge_handed(case.graph, given.runs[FIRST], given.handed[0].outputs, seen)
+            judge_handed(case.graph, given.runs.get(SECOND, ()), given.handed[0].outputs, seen)
         if level == RUN:
             judge_outputs_form(case, given.runs[FIRST], seen)
         else:
-            judge_outputs(case, given.runs[FIRST], table.rescale or None, seen.verdict == "accept" and whole, seen)
+            delegated = seen.verdict == "accept" and whole
+            judge_outputs(case, given.runs[FIRST], table.rescale or None, delegated, seen)
+            judge_drawn(given, drawing, table.rescale or None, delegated, seen)
     judge_again(given, seen)
     judge_partitions(given, table, seen)
     seen.failures += given.late
@@ -335,6 +352,30 @@ def judge_outputs(
     if any(gate.messages for gate in gates if gate.gate in GATES):
         seen.elements = furthest(golden(case.graph), outputs, scheme, delegated)
         seen.pattern = next(filter(None, map(pattern, beside(golden(case.graph), outputs, scheme, delegated))), "")
+
+
+def judge_drawn(given: Answer, drawing: Drawing, scheme: str | None, delegated: bool, seen: Observation) -> None:
+    """The gates on the inputs that were drawn when the program was compiled, up to the first run that fails any.
+
+    Where no number is right or wrong, outside of the operator's domain, there is nothing to judge.
+    """
+    for name, number in ((SECOND, 1), (THIRD, 2)):
+        if name not in given.runs or any(seen.checks.get(check) for check in (*FORM, *GATES)):
+            return
+        expected, outputs = golden(drawing.graphs[number]), given.runs[name]
+        if delegated and scheme is not None and is_exact(expected, outputs, scheme):
+            continue
+        with suppress(GoldenError):
+            for gate in judge(expected, outputs, scheme, delegated=delegated):
+                if gate.messages:
+                    _record_drawn(gate, name, seen)
+
+
+def _record_drawn(gate: GateResult, name: str, seen: Observation) -> None:
+    """The third inputs are others in every run, and records of the same backend are not: they hold no number of it."""
+    found, excess = (gate.messages[0], gate.excess) if name == SECOND else ("wrong", math.inf)
+    seen.fail(gate.gate, f"{found}; on the {name} inputs, which were drawn when the program was compiled")
+    seen.checks[gate.gate] = rounded(excess)
 
 
 def judge_outputs_form(case: Case, outputs: Sequence[Tensor], seen: Observation) -> None:

@@ -1,19 +1,22 @@
 """What a process that holds a backend is asked, and what it answers: plain data, bytes and tensors.
 
-A question is a program with inputs. It holds nothing of what the case is about: neither its id, nor what the table
-promises, nor a constraint, nor a golden. Its name is random. What is asked, the judge knows; what is answered, it
-believes as far as it can check it.
+A question is a program whose inputs are open; their numbers follow when it is compiled. It holds nothing of what the
+case is about: neither its id, nor what the table promises, nor a constraint, nor a golden. Its name is random. What is
+asked, the judge knows; what is answered, it believes as far as it can check it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import secrets
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor
 
 from npu_assay.conformance.programs.graph import Graph
+from npu_assay.conformance.programs.seeds import Fills
 from npu_assay.conformance.record.levels import NUMBERS
 from npu_assay.conformance.record.results import Failure
 from npu_assay.conformance.run.outline import Node, Tags
@@ -43,6 +46,23 @@ class Question:
     runs: bool = True
     level: str = NUMBERS
     name: str = field(default_factory=lambda: secrets.token_hex(8))
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The fills of a program's inputs for each run, and those of the program beside it."""
+
+    runs: tuple[Fills, ...]
+    beside: Fills = ()
+
+
+Draw = Callable[[str], Inputs]
+"""Gives the inputs for the digest of all blobs: from then on they stay as they are."""
+
+
+def digest_of_blobs(blobs: Sequence[bytes]) -> str:
+    """One digest of all blobs, in order."""
+    return hashlib.sha256(b"".join(hashlib.sha256(blob).digest() for blob in blobs)).hexdigest()
 
 
 @dataclass(frozen=True)
