@@ -19,7 +19,7 @@ from npu_assay.conformance.isolation.limits import Limits
 from npu_assay.conformance.isolation.pool import ProcessPool
 from npu_assay.conformance.record.provenance import differences, statement
 from npu_assay.conformance.record.results import to_line
-from npu_assay.conformance.run.execution import Job, known_cases
+from npu_assay.conformance.run.execution import Job, made_beforehand
 from npu_assay.conformance.table import TableError, held, load_table
 
 
@@ -42,15 +42,17 @@ def _serve(data: Mapping[str, Any], answer: Any) -> None:
     limits, seed, level = Limits(**data["limits"]), data["seed"], data["level"]
     job = Job(data["backend"], data["table"], tuple(data["tools"]), limits, seed=seed, level=level)
     subject = Subject(job.backend, job.tools, job.limits)
-    with held(job.table), ProcessPool(subject, job.table) as processes:
-        found = statement(processes.about, load_table(job.table), suite_sources(), environment())
-        if data["made"] and (wrong := differences(found, dict(data["made"]))):
-            raise UsageError(f"worker environment differs from the coordinator's: {wrong}")
-        answer({"lines": []})
-        case = known_cases(job.table, job.seed).case
-        for line in sys.stdin:
-            results = processes.run_named(json.loads(line), case, 1, level=level)
-            answer({"lines": [to_line(result) for result in results]})
+    suite, versions = suite_sources(), environment()
+    with held(job.table):
+        case = made_beforehand(job).case
+        with ProcessPool(subject, job.table) as processes:
+            found = statement(processes.about, load_table(job.table), suite, versions)
+            if data["made"] and (wrong := differences(found, dict(data["made"]))):
+                raise UsageError(f"worker environment differs from the coordinator's: {wrong}")
+            answer({"lines": []})
+            for line in sys.stdin:
+                results = processes.run_named(json.loads(line), case, 1, level=level)
+                answer({"lines": [to_line(result) for result in results]})
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from npu_assay.conformance.backend.loading import load_backend
 from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.fuzz.programs import Known
 from npu_assay.conformance.isolation.forkserver import Subject
+from npu_assay.conformance.isolation.judge import load_judges
 from npu_assay.conformance.isolation.limits import LIMITS, Limits
 from npu_assay.conformance.isolation.pool import ProcessPool
 from npu_assay.conformance.programs.graph import Case
@@ -79,6 +80,12 @@ def known_cases(table: str, seed: int = 0) -> Known:
     return Known(cases_of_run(load_table(table)), seed)
 
 
+def made_beforehand(job: Job) -> Known:
+    """A job's cases. They are made, and what judges is loaded, before a process of the backend can write the files."""
+    load_judges()
+    return known_cases(job.table, job.seed)
+
+
 # ------------------------------------------------------------------------------------ where cases run
 
 
@@ -108,8 +115,9 @@ def run_all(job: Job, ids: Sequence[str], workers: int, pool: Pool | None = None
     fails, and the others go on. Raises UsageError when no process starts.
     """
     if pool is None:
+        case = made_beforehand(job).case
         with ProcessPool(Subject(job.backend, job.tools, job.limits), job.table) as processes:
-            yield from processes.run_named(ids, known_cases(job.table, job.seed).case, workers, level=job.level)
+            yield from processes.run_named(ids, case, workers, level=job.level)
         return
     with pool.open(job) as executor:
         yield from run_on(executor, pool, job, ids)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,7 @@ from npu_assay.conformance.backend.environment import environment, suite_sources
 from npu_assay.conformance.backend.info import About
 from npu_assay.conformance.backend.loading import check_level
 from npu_assay.conformance.backend.outside import check_apart
+from npu_assay.conformance.backend.stated_table import stated_table
 from npu_assay.conformance.ci.junit import write_junit
 from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.fuzz.programs import Known
@@ -22,6 +23,7 @@ from npu_assay.conformance.fuzz.record import Record
 from npu_assay.conformance.fuzz.shrink import Run
 from npu_assay.conformance.fuzz.stream import fuzz
 from npu_assay.conformance.isolation.forkserver import Subject
+from npu_assay.conformance.isolation.judge import load_judges
 from npu_assay.conformance.isolation.limits import LIMITS, Limits
 from npu_assay.conformance.isolation.pool import ProcessPool
 from npu_assay.conformance.programs.graph import Case
@@ -92,8 +94,7 @@ def assay(request: Request, progress: Progress, today: Callable[[], datetime.dat
     _check_asked(request)
     started = datetime.datetime.now(datetime.UTC)
     with ExitStack() as stack:
-        if request.table is not None:  # before a process is forked that reads it
-            stack.enter_context(held(request.table))
+        suite, versions = _beforehand(request, stack), environment()
         processes = stack.enter_context(ProcessPool(_subject(request)))
         known = processes.about
         check_level(request.backend, known.level, request.level)
@@ -106,7 +107,7 @@ def assay(request: Request, progress: Progress, today: Callable[[], datetime.dat
         table = load_table(path)
         check_preserved(table)
         cases = _cases(request.selection, table)
-        made = _Made(request, known, table, suite_sources(), environment())
+        made = _Made(request, known, table, suite, versions)
         run = _runner(processes, made, path, stack)
         written = stack.enter_context(journal(request.folder, made.identity, cases, request.resume, request.level))
         results = list(written.finished)
@@ -123,6 +124,7 @@ def assay(request: Request, progress: Progress, today: Callable[[], datetime.dat
         if record is not None:
             asked = len(request.numbers), request.selection.seed
             fuzzed = fuzz(record, asked, request.folder, _known(request, path).programs, run, progress.finished)
+    check_unchanged(suite)
     results.sort(key=lambda result: result.case)
     certificate = made.certificate(cases, results, today(), fuzzed.fuzz if fuzzed else None)
     report = make_report(certificate, table, results, cases, fuzzed.failures if fuzzed else ())
@@ -131,6 +133,34 @@ def assay(request: Request, progress: Progress, today: Callable[[], datetime.dat
     if request.junit is not None:
         write_junit(request.junit, report, processes.seconds, started)
     return report
+
+
+def _beforehand(request: Request, stack: ExitStack) -> dict[str, str]:
+    """The suite's sources, after what judges was loaded, the table read and its cases made.
+
+    All that comes before a process of the backend exists, which could write these files. The table of a backend that
+    does not state it in plain words is known only when it is loaded.
+    """
+    suite = suite_sources()
+    load_judges()
+    cases_of_run.cache_clear()  # what is installed beside the suite may be another than in the run before
+    named = request.table or stated_table(request.backend)
+    if named is not None:
+        stack.enter_context(held(named))
+        if not request.offer:
+            cases_of_run(load_table(named))
+    return suite
+
+
+def check_unchanged(suite: Mapping[str, str]) -> None:
+    """Raise UsageError when files of the suite are others than they were: what the run made is not the suite's."""
+    now = suite_sources()
+    changed = sorted(name for name in suite.keys() | now.keys() if suite.get(name) != now.get(name))
+    if changed:
+        rest = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
+        raise UsageError(
+            f"{changed[0]}{rest}: found another file than before the run, expected that nothing writes to the suite"
+        )
 
 
 def _check_asked(request: Request) -> None:
@@ -173,7 +203,6 @@ def _known(request: Request, table: str) -> Known:
 
 def _cases(selection: Selection, table: Table) -> tuple[Case, ...]:
     """The selected cases. Raises SelectionError when there is none."""
-    cases_of_run.cache_clear()  # what is installed beside the suite may be another than in the run before
     known = cases_of_run(table)
     cases = selection.of(known)
     if not cases and selection.shard is not None and (whole := selection.whole.of(known)):

@@ -28,7 +28,7 @@ from npu_assay.conformance.isolation.pool import ProcessPool
 from npu_assay.conformance.record.certificate import Certificate
 from npu_assay.conformance.record.names import FUZZ, RESULTS, TABLE, Contents
 from npu_assay.conformance.record.results import CaseResult, read_results
-from npu_assay.conformance.run.execution import Job, run_all
+from npu_assay.conformance.run.execution import Job, made_beforehand, run_all
 from npu_assay.conformance.table import held, load_table
 from npu_assay.conformance.table.preserved import check_preserved
 from npu_assay.conformance.verify.rerun_compare import difference, verdict_difference
@@ -126,6 +126,7 @@ def rerun(contents: Contents, certificate: Certificate, request: Request, progre
             check_preserved(load_table(str(table)))
             tools = tuple(certificate.backend["tools"])
             job = Job(spec, str(table), tools, request.limits, seed=seed, level=certificate.level)
+            made_beforehand(job)
             known = _about(job, request.backend is None)
             check_level(spec, known.level, job.level)
             problems = tuple(backend_problems(known, certificate))
