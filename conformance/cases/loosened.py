@@ -55,4 +55,4 @@ def _keeps(table: Table, row: Row, precision: str, graph: Graph) -> bool:
     if unsaid and len(graph.steps) > 1:
         return False
     found = application(graph, SUBJECT)
-    return all(holds(each.predicate, found.with_value(each.value).find) is True for each in known)
+    return all(holds(each.predicate, found.with_value(each.value).find, each.code) is True for each in known)

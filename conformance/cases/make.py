@@ -84,6 +84,7 @@ def quant(scale: float, zero_point: int = 0) -> Quant:
 
 
 Q = quant(0.05, 3)  # reals in [-6.55, 6.2]
+MOST_SCALES = 2**16
 UNIT = quant(1 / 128, 0)  # reals in [-1, 1)
 
 
@@ -113,9 +114,18 @@ def fitting_weight_scale(x: Quant, y: Quant, terms: int) -> float:
     return 127 * _number(y.scale) / (3 * _number(x.scale) * DEVIATION**2 * math.sqrt(terms))
 
 
-@lru_cache(maxsize=32)  # a search asks for the same sizes again and again
 def spread(scale: float, channels: int) -> tuple[float, ...]:
-    """Per-channel scales around `scale`, spread evenly over a factor of 10 (largest about `scale`)."""
+    """Per-channel scales around `scale`, spread evenly over a factor of 10 (largest about `scale`).
+
+    Those of more than MOST_SCALES channels are the same ones again and again: each would be an object of its own.
+    """
+    if channels <= MOST_SCALES:
+        return _spread(scale, channels)
+    return (_spread(scale, MOST_SCALES) * -(-channels // MOST_SCALES))[:channels]
+
+
+@lru_cache(maxsize=32)  # a search asks for the same sizes again and again
+def _spread(scale: float, channels: int) -> tuple[float, ...]:
     scales = [scale * 10 ** (-index / max(1, channels - 1)) for index in range(channels)]
     return struct.unpack(f"{channels}f", struct.pack(f"{channels}f", *scales))
 

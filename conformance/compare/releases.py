@@ -136,5 +136,6 @@ def _lost(after: Table, row: Row, cases: Iterable[Case]) -> tuple[tuple[str, int
         if case.expect == "accept":
             known = application(case.graph, case.subject)
             for each in defined(after, row, case.precision):
-                found[each.code] += holds(each.predicate, known.with_value(each.value).find) is False
+                truth = holds(each.predicate, known.with_value(each.value).find, each.code)
+                found[each.code] += truth is False
     return tuple((code, number) for code, number in found.items() if number)

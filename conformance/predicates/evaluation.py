@@ -7,10 +7,12 @@ true of a matrix, which has no fourth dimension.
 from __future__ import annotations
 
 import ast
+import math
 import operator
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
+from functools import cache, lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -18,6 +20,8 @@ from npu_assay.conformance.predicates.grammar import Atom, Predicate, PredicateE
 
 Find = Callable[[str], Any]
 """The value of a name. Raises Undefined when the application has no such feature."""
+STEPS = 4096
+"""The parts that `all` and `any` evaluate, those of all items counted; shipped predicates need 192 at most."""
 
 
 class Undefined(Exception):
@@ -58,9 +62,15 @@ _COMPARISONS: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = MappingProx
 _FUNCTIONS: Mapping[str, Callable[..., Any]] = MappingProxyType({"abs": abs, "len": len, "max": max, "min": min})
 
 
-def holds(predicate: Predicate, find: Find) -> bool | None:
-    """Whether a predicate holds; None if undefined. Raises PredicateError for values that cannot be compared."""
-    return truth(predicate.tree, find)
+def holds(predicate: Predicate, find: Find, code: str = "") -> bool | None:
+    """Return whether a predicate holds, of the constraint `code` if it is of one; None if undefined.
+
+    Raises PredicateError, which names the constraint, for values that cannot be compared and for too many steps.
+    """
+    try:
+        return truth(predicate.tree, find)
+    except PredicateError as error:
+        raise PredicateError(f"{code and f'{code}: '}{error}") from error
 
 
 def truth(tree: ast.expr, find: Find) -> bool | None:
@@ -76,7 +86,7 @@ def truth(tree: ast.expr, find: Find) -> bool | None:
         found = value(tree, find)
     except Undefined:
         return None
-    except (TypeError, IndexError, ZeroDivisionError) as error:
+    except (TypeError, IndexError, ZeroDivisionError, OverflowError) as error:
         raise PredicateError(f"{ast.unparse(tree)!r}: {error}") from error
     if found is not None and not isinstance(found, bool):
         raise PredicateError(f"{ast.unparse(tree)!r} is {found!r}, expected true or false")
@@ -203,6 +213,19 @@ def _kind(found: Any) -> type:
     return float if type(found) in (int, float, Fraction) else type(found)
 
 
+@dataclass(frozen=True)
+class _Item:
+    """The features of an application, and an item of a list by its name. left: steps that this list still has."""
+
+    name: str
+    item: Any
+    find: Find
+    left: list[int]
+
+    def __call__(self, asked: str) -> Any:
+        return self.item if asked == self.name else self.find(asked)
+
+
 def _counted(truths: list[bool | None], inner: ast.GeneratorExp) -> int:
     """How many are true. Raises Undefined where one is."""
     if None in truths:
@@ -211,16 +234,23 @@ def _counted(truths: list[bool | None], inner: ast.GeneratorExp) -> int:
 
 
 def _truths(inner: ast.GeneratorExp, find: Find) -> list[bool | None]:
+    """What is said of each item. Raises PredicateError where all of that takes too many steps."""
     (over,) = inner.generators
     assert isinstance(over.target, ast.Name)
     target, items = over.target.id, value(over.iter, find)
     if not isinstance(items, tuple):
         raise TypeError(f"{ast.unparse(over.iter)} is {items!r}, expected a list")
+    left = find.left if isinstance(find, _Item) else [STEPS]
+    left[0] -= len(items) * _parts(inner)
+    if left[0] < 0:
+        raise PredicateError(f"{ast.unparse(inner)!r}: found more than {STEPS} steps to evaluate it, expected fewer")
+    return [truth(inner.elt, _Item(target, item, find, left)) for item in items]
 
-    def found(item: Any) -> bool | None:
-        return truth(inner.elt, lambda asked: item if asked == target else find(asked))
 
-    return [found(item) for item in items]
+@lru_cache(1024)
+def _parts(inner: ast.GeneratorExp) -> int:
+    """The parts of what is evaluated of each item."""
+    return sum(isinstance(each, ast.expr) for each in ast.walk(inner.elt))
 
 
 # ------------------------------------------------------------------------------------ of atoms
@@ -266,6 +296,8 @@ def distance(atom: Atom, find: Find) -> float | None:
         return float(abs(value(atom.tree.left, find) - value(atom.tree.comparators[0], find)))
     except Undefined:
         return None
+    except OverflowError:  # more than a float can be
+        return math.inf
 
 
 def members(atom: Atom, find: Find) -> tuple[Any, ...]:

@@ -16,9 +16,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from npu_assay.conformance.common.errors import nearest
+from npu_assay.conformance.common.errors import UsageError, nearest
 
 LONGEST, DEEPEST, LARGEST = 400, 24, 2**40
+LISTS_WITHIN = 3  # `all` and `any` in one another: each goes over its list for every item of those around it
+LEVELS = 4 * DEEPEST  # of Python's tree, which has several for each of the language; checks and messages walk them
 ATTRIBUTES = (
     *("bytes", "channel_axis", "channels", "dtype", "elements", "group", "has_zero"),
     *("is_constant", "is_contiguous", "is_input", "is_per_channel", "is_quantized", "largest_scale", "largest_sum"),
@@ -48,7 +50,7 @@ _COMPARISONS = (*_ORDERED, ast.Eq, ast.NotEq, ast.In, ast.NotIn)
 _PRESENCE = (ast.Is, ast.IsNot)
 
 
-class PredicateError(ValueError):
+class PredicateError(UsageError):
     """A text is not a predicate; the message says what was found where, and what is expected."""
 
 
@@ -122,7 +124,26 @@ def parse_predicate(text: str) -> Predicate:
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         said = error.msg if isinstance(error, SyntaxError) else type(error).__name__
         raise PredicateError(f"{text!r} is not an expression: {said}") from error
-    return Predicate(text.strip(), _truth(_chains_apart(tree), 0))
+    _check_levels(tree)
+    whole: ast.expr = _Apart().visit(tree)
+    found = Predicate(text.strip(), _truth(whole, 0))
+    if (lists := _lists_within(whole)) > LISTS_WITHIN:
+        raise PredicateError(f"found {lists} of 'all' and 'any' in one another, expected at most {LISTS_WITHIN}")
+    return found
+
+
+def _lists_within(tree: ast.AST) -> int:
+    inner = max(map(_lists_within, ast.iter_child_nodes(tree)), default=0)
+    return inner + isinstance(tree, ast.GeneratorExp)
+
+
+def _check_levels(tree: ast.AST) -> None:
+    """Raise PredicateError for more levels than the functions below can go down; without going down itself."""
+    level: list[ast.AST] = [tree]
+    for _ in range(LEVELS):
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+    if level:
+        raise PredicateError("nested too deeply")
 
 
 def _amount(tree: ast.AST) -> int | None:
@@ -194,13 +215,18 @@ def _leaves(tree: ast.expr) -> Iterator[ast.expr]:
 
 
 class _Apart(ast.NodeTransformer):
-    """Splits comparisons: `1 <= a <= 3` becomes two, and `(a, b) in ((1, 1), (3, 3))` two for each pair."""
+    """Splits comparisons: `1 <= a <= 3` becomes two, and `(a, b) in ((1, 1), (3, 3))` two for each pair.
+
+    What is compared is in both: comparisons within it, which no value has, would become twice as many at every level.
+    """
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
-        self.generic_visit(node)
+        ends = [node.left, *node.comparators]
+        for inner in (each for end in ends for each in ast.walk(end)):
+            if isinstance(inner, ast.Compare | ast.BoolOp):
+                raise _unexpected(inner, "a number, a text or a feature, which is compared")
         if len(node.ops) == 1:
             return _items_apart(node)
-        ends = [node.left, *node.comparators]
         parts = [ast.Compare(a, [op], [b]) for a, op, b in zip(ends, node.ops, ends[1:], strict=False)]
         return ast.BoolOp(ast.And(), [_items_apart(part) for part in parts])
 
@@ -227,14 +253,6 @@ def _equal_items(left: ast.Tuple | ast.List, right: ast.expr) -> ast.expr:
     pairs = zip(left.elts, right.elts, strict=True)
     parts = [_items_apart(ast.Compare(a, [ast.Eq()], [b])) for a, b in pairs]
     return parts[0] if len(parts) == 1 else ast.BoolOp(ast.And(), parts)
-
-
-def _chains_apart(tree: ast.expr) -> ast.expr:
-    try:
-        found: ast.expr = _Apart().visit(tree)
-    except RecursionError:
-        raise PredicateError("nested too deeply") from None
-    return found
 
 
 def _truth(tree: ast.expr, depth: int) -> ast.expr:

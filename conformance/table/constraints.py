@@ -16,6 +16,8 @@ _FORM = re.compile(
     r"(?P<code>[a-z][a-z0-9_]*)(?: = (?P<value>\S.*?))?(?: for (?P<precisions>\w+(?:, \w+)*))? @(?P<source>\S+)"
 )
 
+MOST = 256  # items of a constraint's list, those of lists in it counted; shipped ones have 31
+
 
 @dataclass(frozen=True)
 class Constraint:
@@ -59,9 +61,12 @@ def parse_constraint(text: str) -> Constraint:
 def _value(text: str) -> Any:
     """A TOML value, with null inside lists for an absent bound; lists become tuples, which may hold names."""
     try:
-        return _frozen(read_toml("value = " + re.sub(r"\bnull\b", '"null"', text))["value"])
-    except TomlError as error:
-        raise ValueError(f"{text!r} is not a number, truth value or list") from error
+        found = _frozen(read_toml("value = " + re.sub(r"\bnull\b", '"null"', text))["value"])
+    except (TomlError, RecursionError) as error:
+        raise ValueError(f"{text!r:.80} is not a number, truth value or list") from error
+    if (count := text.count(",")) >= MOST:  # every program is compared with each, and asked for around each
+        raise ValueError(f"found a list of {count + 1} items, expected at most {MOST}")
+    return found
 
 
 def _frozen(value: Any) -> Any:

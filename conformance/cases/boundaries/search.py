@@ -314,7 +314,7 @@ def seen(graph: Graph, turns: Turns, limits: Sequence[Limit]) -> Look | None:
     except NoProgram:
         return None
     finds = [limit.find(known) for limit in limits]
-    truths = tuple(holds(limit.predicate, find) for limit, find in zip(limits, finds, strict=True))
+    truths = tuple(holds(each.predicate, find, each.code) for each, find in zip(limits, finds, strict=True))
     missing = sum(wanting(limit.predicate.tree, find) for limit, find in zip(limits, finds, strict=True))
     return Look(graph, turns, known, truths, missing)
 
