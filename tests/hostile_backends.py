@@ -297,6 +297,36 @@ def _raise(error: Exception) -> None:
 no_sentence = _rejecting(sentence=None)
 no_code = _rejecting(code=7)
 half_character = _rejecting(found="a\udc80b")
+
+
+class _HalfNamed(type):
+    __name__ = property(lambda cls: "a\udc80b")
+
+
+class _Unnamed(type):
+    @property
+    def __name__(cls) -> str:  # type: ignore[override]
+        raise RuntimeError("no name")
+
+
+class HalfNamed(Exception, metaclass=_HalfNamed):
+    """Gives out a name that no text can hold."""
+
+
+class Unnamed(Exception, metaclass=_Unnamed):
+    """Gives out no name."""
+
+
+class Speechless(Exception):
+    """Says nothing of itself."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+half_named = tagging(lambda: _raise(HalfNamed("odd")))
+unnamed = tagging(lambda: _raise(Unnamed("odd")))
+speechless = tagging(lambda: _raise(Speechless("odd")))
 half_said = tagging(lambda: _raise(ValueError("a\udc80b")))
 wrong_shape = returning(lambda y: y.flatten()[:1])
 wrong_dtype = returning(lambda y: y.to(torch.int16))

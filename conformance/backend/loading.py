@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from npu_assay.conformance.adapters import adapted
 from npu_assay.conformance.backend.environment import installed_version
 from npu_assay.conformance.backend.importing import import_regular
-from npu_assay.conformance.common.describing import own_place
+from npu_assay.conformance.common.describing import message, own_place, type_name
 from npu_assay.conformance.common.errors import UsageError, nearest
 from npu_assay.conformance.record.levels import COMPILES, LEVELS, NUMBERS, TAGS, reaches
 
@@ -219,5 +219,5 @@ def _loading(where: str, name: str) -> Iterator[None]:
     except SystemExit as error:
         raise BackendSpecError(f"{where}: importing {name} ends the process (exit code {error.code})") from error
     except Exception as error:  # a module may raise anything; the message says what and where
-        found = f"{type(error).__name__}: {' '.join(str(error).split())}{own_place(error)}"
+        found = f"{type_name(error)}: {' '.join(message(error).split())}{own_place(error)}"
         raise BackendSpecError(f"{where}: cannot import {name}: {found}") from error

@@ -17,8 +17,27 @@ def describe(error: BaseException) -> str:
     """An exception in one line: type, message without addresses, and the function that raised it."""
     frames = traceback.extract_tb(error.__traceback__)
     place = f" (in {frames[-1].name}, {Path(frames[-1].filename).name})" if frames else ""
-    said = without_addresses(" ".join(str(error).split()))
-    return f"{type(error).__name__}:{said and f' {said}'}{place}"
+    said = without_addresses(" ".join(message(error).split()))
+    return _encodable(f"{type_name(error)}:{said and f' {said}'}{place}")
+
+
+def type_name(found: object) -> str:
+    """Return the name of a value's type as Python keeps it: its metaclass may give out another one, or none."""
+    name: str = type.__dict__["__name__"].__get__(type(found))
+    return name
+
+
+def message(error: BaseException) -> str:
+    """Return what an exception says of itself, in UTF-8; nothing where its own code fails."""
+    try:
+        return _encodable(str(error))
+    except Exception:  # noqa: BLE001  (a class may do anything when it is asked)
+        return ""
+
+
+def _encodable(text: str) -> str:
+    """Lone surrogates, which UTF-8 does not have, as escapes."""
+    return str.encode(text, errors="backslashreplace").decode()
 
 
 def frames(error: BaseException) -> tuple[str, ...]:
@@ -41,7 +60,7 @@ def own_place(error: BaseException) -> str:
 def _frame(frame: traceback.FrameSummary) -> str:
     said = " ".join((frame.line or "").split())
     text = f"{_relative(Path(frame.filename))}:{frame.lineno} in {frame.name}{said and f': {said}'}"
-    return without_addresses(text)[:WIDTH]
+    return _encodable(without_addresses(text)[:WIDTH])
 
 
 def _is_known(path: Path) -> bool:

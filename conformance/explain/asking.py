@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from npu_assay.conformance.cases.make import SUBJECT
+from npu_assay.conformance.common.describing import message, type_name
 from npu_assay.conformance.explain.record import Reason
 from npu_assay.conformance.programs.graph import Graph
 from npu_assay.conformance.run.outline import outline
@@ -77,7 +78,7 @@ def spelled(text: str, names: Mapping[str, str]) -> str:
 
 
 def _raised(code: str, error: Exception) -> Reason:
-    return Reason(code, type(error).__name__, " ".join(str(error).split())[:200])
+    return Reason(code, type_name(error), " ".join(message(error).split())[:200])
 
 
 def whole_numbers(value: Any) -> Iterator[int]:

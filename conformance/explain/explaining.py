@@ -13,6 +13,7 @@ from torch import Tensor, fx
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
+from npu_assay.conformance.common.describing import message, type_name
 from npu_assay.conformance.explain.asking import Asking
 from npu_assay.conformance.explain.causes import Causes
 from npu_assay.conformance.explain.changes import smallest_change
@@ -81,7 +82,7 @@ def _left_over(count: int) -> Iterator[str]:
 
 def told(error: BaseException) -> str:
     """An error in one line."""
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:400]}"
+    return f"{type_name(error)}: {' '.join(message(error).split())[:400]}"
 
 
 def _changed(cause: Cause, causes: Causes, asking: Asking) -> Cause:

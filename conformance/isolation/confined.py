@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 
+from npu_assay.conformance.common.describing import message, type_name
 from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.isolation.forking import close_files, fork
 from npu_assay.conformance.isolation.limits import (
@@ -165,10 +166,10 @@ def _described(error: BaseException, limits: Limits) -> tuple[bytes, bytes]:
     if any(map(is_out_of_memory, _causes(error))):
         kind, text = FAILED, _too_much(limits)
     elif isinstance(error, UsageError):
-        kind, text = REFUSED, str(error)
+        kind, text = REFUSED, message(error)
     else:
-        kind, text = FAILED, f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
-    return kind, text.encode(errors="backslashreplace")
+        kind, text = FAILED, f"{type_name(error)}: {next(iter(message(error).splitlines()), '')}"
+    return kind, text.encode()
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

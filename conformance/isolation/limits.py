@@ -9,6 +9,8 @@ import signal
 import sys
 from dataclasses import dataclass
 
+from npu_assay.conformance.common.describing import message
+
 SECONDS, MEBIBYTES = 120.0, 4096
 MEBI = 2**20
 LINUX = sys.platform == "linux"
@@ -40,7 +42,7 @@ LIMITS = Limits()
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an exception says that memory could not be allocated."""
-    return isinstance(error, MemoryError) or any(text in str(error) for text in _REFUSED)
+    return isinstance(error, MemoryError) or any(text in message(error) for text in _REFUSED)
 
 
 def limit_memory(mebibytes: int) -> None:

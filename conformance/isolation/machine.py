@@ -21,6 +21,7 @@ from typing import IO, Any
 
 import torch
 
+from npu_assay.conformance.common.describing import message, type_name
 from npu_assay.conformance.isolation.stopwatch import in_time
 from npu_assay.conformance.record.tensor_text import Packed, pack, unpack
 
@@ -124,7 +125,7 @@ def _answer(run: Any, blob: bytes, inputs: Sequence[Packed], printed: IO[bytes])
         return [pack(x) for x in run(blob, [unpack(x) for x in inputs])]
     except Exception as error:  # noqa: BLE001  (native code may raise anything; the message goes to the other end)
         sys.stderr.flush()
-        return explained(f"{type(error).__name__}: {error}", printed)
+        return explained(f"{type_name(error)}: {message(error)}", printed)
 
 
 def explained(message: str, printed: IO[bytes]) -> str:

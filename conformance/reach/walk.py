@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.export import ExportedProgram
 
+from npu_assay.conformance.common.describing import message, type_name
 from npu_assay.conformance.programs.build import model_inputs
 from npu_assay.conformance.programs.graph import Case, Graph
 from npu_assay.conformance.programs.plain_form import plain_module
@@ -88,7 +89,7 @@ def _told(error: BaseException) -> str:
     """The first error of the chain: passes wrap it in errors whose messages are all alike."""
     while error.__cause__ is not None:
         error = error.__cause__
-    return f"{type(error).__name__}: {error}"
+    return f"{type_name(error)}: {message(error)}"
 
 
 def open_sizes(graph: Graph) -> Any:

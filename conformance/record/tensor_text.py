@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from npu_assay.conformance.common.describing import type_name
+
 Packed = tuple[str, tuple[int, ...], bytes]
 """A tensor's dtype, shape, and numbers in row-major order."""
 
@@ -17,7 +19,7 @@ def digest(outputs: Sequence[Any]) -> str:
     found = hashlib.sha256()
     for x in outputs:
         if not isinstance(x, torch.Tensor):
-            found.update(type(x).__name__.encode())
+            found.update(type_name(x).encode())
             continue
         plain = x.detach().contiguous()
         if plain.is_floating_point():
