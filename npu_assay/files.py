@@ -1,12 +1,52 @@
-"""Files that are written whole or not at all."""
+"""Files: read within a bound, written whole or not at all."""
 
 from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+
+
+def read_regular(path: Path, most: int, below: Path | None = None) -> bytes:
+    """Read a file of at most `most` bytes, whoever made it.
+
+    below: the folder that it has to be in, also where a link leads elsewhere; for names that stand in a file. Nothing
+    that is no regular file is read or waited for. Raises OSError, whose `strerror` says what was found.
+    """
+    real = path if below is None else _inside(path, below)
+    more = os.O_NONBLOCK | (0 if below is None else os.O_NOFOLLOW)
+    with open(real, "rb", opener=lambda name, flags: os.open(name, flags | more)) as file:
+        size = check_regular(file.fileno(), most)
+        data = file.read(size + 1)
+        if len(data) > size:  # it grows meanwhile, or is of /proc, where none has a size
+            data += file.read(most + 1 - len(data))
+    if len(data) > most:
+        raise OSError(errno.EFBIG, f"found more than {most} bytes, expected at most {most}")
+    return data
+
+
+def check_regular(file: int, most: int) -> int:
+    """Return the bytes of an open file. Raises OSError unless it is a regular one of at most `most`."""
+    found = os.fstat(file)
+    if not stat.S_ISREG(found.st_mode):
+        kind = KINDS.get(stat.S_IFMT(found.st_mode), "a device")
+        raise OSError(errno.EINVAL, f"found {kind}, expected a regular file")
+    if found.st_size > most:
+        raise OSError(errno.EFBIG, f"found {found.st_size} bytes, expected at most {most}")
+    return found.st_size
+
+
+def _inside(path: Path, folder: Path) -> Path:
+    """The path without links. Raises OSError for one that is not below the folder."""
+    real = path.resolve()
+    if not real.is_relative_to(folder.resolve()):
+        raise OSError(errno.EPERM, "found a file outside of the folder, expected one in it")
+    return real
 
 
 def make_folder(folder: Path) -> None:

@@ -415,7 +415,10 @@ def test_a_file_outside_of_the_folder_is_not_read(copies: tuple[Path, Path]) -> 
                 case["files"]["../../secret"] = "0"
 
     reseal(copies[0], edit)
-    assert one_failure(copies) == ("manifest", "found the name of a file outside of its folder: ../../secret")
+    assert one_failure(copies) == (
+        "manifest",
+        "found a digest of ../../secret, expected those of the model, inputs and outputs",
+    )
 
 
 def test_errors_of_use(exported: Path, tmp_path: Path) -> None:

@@ -17,7 +17,9 @@ from npu_assay.conformance.adapters import adapted
 from npu_assay.conformance.backend.importing import spec_with_code
 from npu_assay.conformance.backend.installed import found_as_loading_finds
 from npu_assay.conformance.backend.loading import load_backend, target
+from npu_assay.conformance.backend.static_imports import LARGEST
 from npu_assay.conformance.common.errors import UsageError
+from npu_assay.files import read_regular
 
 PLACE = 1  # of the table among Backend's arguments
 HOMES = {"Backend": "npu_assay.partitioners.exir", "replace": "dataclasses"}
@@ -36,7 +38,7 @@ def stated_table(spec: str) -> str | None:
             return None
         module, _, attribute = target(spec).partition(":")
         path = _source(module)
-        tree = None if path is None else ast.parse(path.read_bytes())
+        tree = None if path is None else ast.parse(read_regular(path, LARGEST))
     except (UsageError, ImportError, OSError, SyntaxError, ValueError):
         return None  # which loading it says better
     if path is None or tree is None or _is_of_this_package(path, module):

@@ -18,6 +18,9 @@ from importlib.machinery import ModuleSpec
 from importlib.util import resolve_name
 from pathlib import Path
 
+from npu_assay.files import read_regular
+
+LARGEST = 2**26  # bytes of a module
 CALLS = {"import_module", "__import__"}
 """Functions whose first argument names a module; it counts when it is a constant."""
 
@@ -30,7 +33,7 @@ def imported_names(file: Path, package: str) -> set[str]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of escapes in strings, which are its author's affair
-            tree = ast.parse(file.read_bytes())
+            tree = ast.parse(read_regular(file, LARGEST))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return set()
     return {name for node in ast.walk(tree) for name in _names(node, package)}

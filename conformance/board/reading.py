@@ -17,9 +17,10 @@ from typing import Any
 from npu_assay import __version__
 from npu_assay.conformance.board.digest import READ, Digest, as_data, digest, of_data
 from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.record.archive import LARGEST
 from npu_assay.conformance.record.folder import writing
-from npu_assay.conformance.record.names import CERTIFICATE, JOURNAL, PackageError
-from npu_assay.files import write_whole
+from npu_assay.conformance.record.names import CERTIFICATE, JOURNAL, LIMITS, PackageError
+from npu_assay.files import read_regular, write_whole
 
 CACHE = ".assay-board.json"
 SCHEMA = f"6 of {__version__}"
@@ -140,8 +141,7 @@ def _sha256(path: Path) -> list[str]:
     """Digests of the same files. Raises OSError."""
     found = []
     for file in _files(path):
-        with file.open("rb") as opened:
-            found.append(hashlib.file_digest(opened, "sha256").hexdigest())
+        found.append(hashlib.sha256(read_regular(file, LIMITS.get(file.name, LARGEST))).hexdigest())
     return found
 
 
@@ -164,14 +164,14 @@ def _cache(path: Path) -> dict[str, Any]:
     """The cache of an earlier build; an empty one for anything that this version did not write."""
     empty: dict[str, Any] = {"schema": SCHEMA, "runs": {}, "cases": {}, "pages": []}
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = json.loads(read_regular(path, LARGEST))
         if data["schema"] != SCHEMA:
             return empty | {"pages": list(data["pages"])}
         for entry in data["runs"].values():
             if of_data(entry["digest"]).cases not in data["cases"]:
                 return empty
         return {key: data[key] for key in empty}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return empty
 
 

@@ -12,11 +12,13 @@ from pathlib import Path
 from npu_assay.conformance.ci.annotation import annotation, running
 from npu_assay.conformance.common.escaped import counted, plain
 from npu_assay.conformance.common.markup import code
+from npu_assay.conformance.common.toml import LARGEST
 from npu_assay.conformance.record.folder import writing
 from npu_assay.conformance.record.waivers import Waiver, grouped
 from npu_assay.conformance.report.data import Report
 from npu_assay.conformance.report.findings import Finding
 from npu_assay.conformance.report.words import cases_text, listed
+from npu_assay.files import read_regular
 
 SUMMARY, WORKSPACE = "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE"
 MOST = 9  # annotations of a kind: with the one that counts the rest, GitHub's ten
@@ -134,7 +136,7 @@ def _key(row: str) -> str:
 def _line(path: Path, pattern: str) -> int:
     """The first line of a file that begins as a pattern says, from 1; 0 where none does."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = read_regular(path, LARGEST).decode().splitlines()
     except (OSError, UnicodeDecodeError):
         return 0
     found = re.compile(rf"\s*{pattern}")

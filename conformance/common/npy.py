@@ -24,6 +24,7 @@ MOST = 4096  # files in an archive
 LARGEST = 2**31  # bytes that they unpack to
 RATIO = 200  # bytes from one compressed byte, and the bytes of a file to which that does not apply: zeros give 1,000
 FREE = 2**26
+FILE = LARGEST + MOST * 2**10  # bytes of a file, with the headers of all
 _MALFORMED = (
     ValueError,
     TypeError,

@@ -16,9 +16,9 @@ from torch import Tensor, fx, nn
 from torch.export import ExportedProgram
 
 from npu_assay.conformance.backend.loading import load_object
-from npu_assay.conformance.common.describing import own_place
+from npu_assay.conformance.common.describing import message, own_place, type_name
 from npu_assay.conformance.common.errors import UsageError
-from npu_assay.conformance.common.npy import NpyError, npy_arrays, npy_names
+from npu_assay.conformance.common.npy import FILE, NpyError, npy_arrays, npy_names
 from npu_assay.conformance.explain.archives import read_program
 from npu_assay.conformance.explain.costs import values
 from npu_assay.conformance.explain.inputs import Given, Inputs, inputs_of, named, nested, others, random_inputs
@@ -28,6 +28,7 @@ from npu_assay.conformance.explain.named import names_file
 from npu_assay.conformance.explain.observing import decide_once
 from npu_assay.conformance.explain.origins import marked, origin_of, place_of
 from npu_assay.conformance.run.outline import NO_WORK
+from npu_assay.files import read_regular
 from npu_assay.partitioners.exir.ops import target_name
 
 RANDOM = "random"
@@ -125,11 +126,9 @@ def _example(spec: str, given: Sequence[object]) -> Inputs:
 
 def _told(error: Exception) -> str:
     """An error in one line: the whole sentences that fit, without torch's own frames, and the user's line."""
-    text = " ".join(str(error).partition("\nCaused by: (")[0].split())
+    text = " ".join(message(error).partition("\nCaused by: (")[0].split())
     short = SENTENCES.match(text)
-    return (
-        f"{type(error).__name__}: {short[0] if short else shorten(text, LONGEST, placeholder=' ...')}{own_place(error)}"
-    )
+    return f"{type_name(error)}: {short[0] if short else shorten(text, LONGEST, placeholder=' ...')}{own_place(error)}"
 
 
 # ------------------------------------------------------------------------------------ calibration
@@ -160,7 +159,7 @@ def samples_of(model: Model, source: str) -> tuple[Inputs, ...]:
 def _arrays(path: Path, wanted: Sequence[str]) -> list[Tensor]:
     """The arrays of a file in the order of the inputs, where it has their names; in its own, where they have none."""
     try:
-        data = path.read_bytes()
+        data = read_regular(path, FILE)
         found = [torch.from_numpy(array.copy()) for array in npy_arrays(data)]
         names = npy_names(data)
     except (NpyError, TypeError) as error:

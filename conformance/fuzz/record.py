@@ -16,9 +16,9 @@ from typing import Any
 
 from npu_assay.conformance.fuzz.names import Name, parse
 from npu_assay.conformance.record.folder import writing
-from npu_assay.conformance.record.names import FUZZ, FUZZ_JOURNAL, PackageError
+from npu_assay.conformance.record.names import FUZZ, FUZZ_JOURNAL, LIMITS, PackageError
 from npu_assay.conformance.record.results import CaseResult, ResultError, from_line, to_line
-from npu_assay.files import replacing, write_whole
+from npu_assay.files import check_regular, replacing, write_whole
 
 BLOCK = 512  # programs
 
@@ -43,7 +43,8 @@ class Record:
             with writing(self._folder):
                 write_whole(self._path, f"{self._header}\n".encode())
             return 0, set()
-        with self._path.open("rb+") as file:
+        with writing(self._folder), self._path.open("rb+") as file:
+            check_regular(file.fileno(), LIMITS[FUZZ])
             header = file.readline()
             if header.decode("utf-8", "replace") != self._header + "\n":
                 raise PackageError(

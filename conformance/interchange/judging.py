@@ -20,6 +20,7 @@ from torch import Tensor
 from npu_assay.conformance.common.describing import describe
 from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.common.shapes import OF_ANY_KEY
+from npu_assay.conformance.common.toml import LARGEST
 from npu_assay.conformance.interchange.forms import (
     FORMATS,
     INTEGERS,
@@ -36,17 +37,20 @@ from npu_assay.conformance.interchange.manifest import (
     Entry,
     Manifest,
     ManifestError,
+    folder_of,
+    manifest_bytes,
     read_manifest,
 )
 from npu_assay.conformance.interchange.manifest import sha256 as digest
 from npu_assay.conformance.interchange.tensors import KINDS, TensorFileError, read_tensor
+from npu_assay.conformance.interchange.tensors import LARGEST as TENSORS
 from npu_assay.conformance.judge.numerics import EXACT_SCHEMES, judge
 from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.record.certificate import Selection
 from npu_assay.conformance.record.results import METRICS, Failure, Number, program_sha256, rounded
 from npu_assay.conformance.run.selection import all_cases
-from npu_assay.conformance.table import FOLDER, Table, TableError, load_table
-from npu_assay.files import write_whole
+from npu_assay.conformance.table import FOLDER, Table, TableError, load_table, read_table
+from npu_assay.files import read_regular, write_whole
 
 PASS, FAIL = "pass", "fail"
 SHAPE = {
@@ -119,14 +123,13 @@ def judge_folder(request: Request, progress: Callable[[int, int, int], None] = l
     table = _table(request.folder, manifest)
     cases = {case.id: case for case in Selection(manifest.selection).of(all_cases(table))}
     found = list(_contradictions(manifest, cases))
-    for number, entry in enumerate(manifest.cases, 1):
-        case = cases.get(entry.case)
-        if case is not None:
-            found.append(_judged(request, entry, case, table))
-        progress(number, len(manifest.cases), sum(one.status == FAIL for one in found))
-    found += _extra(request.outputs, {entry.folder for entry in manifest.cases}, cases)
-    text = (request.folder / MANIFEST).read_bytes()
-    return Report(manifest, digest(text), request.arithmetic or "as exported", tuple(found))
+    entries = {entry.case: entry for entry in manifest.cases}
+    for number, (name, entry) in enumerate(entries.items(), 1):
+        if name in cases:
+            found.append(_judged(request, entry, cases[name], table))
+        progress(number, len(entries), sum(one.status == FAIL for one in found))
+    found += _extra(request.outputs, set(map(folder_of, entries)))
+    return Report(manifest, digest(manifest_bytes(request.folder)), request.arithmetic or "as exported", tuple(found))
 
 
 def _check_outputs(outputs: Path) -> None:
@@ -148,7 +151,10 @@ def _check_arithmetic(name: str | None) -> None:
 
 def _table(folder: Path, manifest: Manifest) -> Table:
     """The table of the exported folder, which must equal the suite's table of that name, if there is one."""
-    table = load_table(str(folder / TABLE))
+    try:
+        table = read_table(read_regular(folder / TABLE, LARGEST, folder), TABLE)
+    except OSError as error:
+        raise ManifestError(f"{folder / TABLE}: cannot be read: {error.strerror}") from error
     stated = manifest.table
     if table.sha256 != stated["sha256"]:
         raise ManifestError(f"{folder / TABLE}: not the table of the manifest (its digest differs)")
@@ -177,7 +183,7 @@ def _contradictions(manifest: Manifest, cases: Mapping[str, Case]) -> Iterator[J
         yield _failed(name, "manifest", "the manifest has neither files of it nor a reason why it was left out")
 
 
-def _extra(outputs: Path, known: set[str], cases: Mapping[str, Case]) -> Iterator[Judgement]:
+def _extra(outputs: Path, known: set[str]) -> Iterator[Judgement]:
     for path in sorted(outputs.iterdir()):
         if path.is_dir() and path.name not in known:
             yield _failed(path.name, "extra", "outputs of a case that the exported folder does not hold")
@@ -201,7 +207,7 @@ def _judged(request: Request, entry: Entry, case: Case, table: Table) -> Judgeme
     failures = list(_entry_problems(request.folder, entry, case, table))
     metrics: dict[str, Number] = {}
     try:
-        outputs = _outputs(request.outputs / entry.folder, len(case.graph.outputs))
+        outputs = _outputs(request.outputs, folder_of(case.id), len(case.graph.outputs))
         found, metrics = _measured(outputs, request, entry, case, table)
         failures += found
     except TensorFileError as error:
@@ -211,22 +217,23 @@ def _judged(request: Request, entry: Entry, case: Case, table: Table) -> Judgeme
 
 def _entry_problems(folder: Path, entry: Entry, case: Case, table: Table) -> Iterator[Failure]:
     """The differences between the exported files and the case."""
-    asked = {"expect": case.expect, "reason": case.reason, "program": program_sha256(case.graph)}
+    place = folder / folder_of(case.id)
+    asked = {"folder": place.name, "expect": case.expect, "reason": case.reason, "program": program_sha256(case.graph)}
     for key, value in asked.items():
         if getattr(entry, key) != value:
-            yield Failure("manifest", f"{key} is {getattr(entry, key)!r}, the table's case has {value!r}")
+            yield Failure("manifest", f"{key} is {getattr(entry, key)!r:.200}, the table's case has {value!r}")
     for name, expected in entry.files.items():
-        if Path(name).is_absolute() or ".." in Path(name).parts:
-            yield Failure("manifest", f"found the name of a file outside of its folder: {name}")
+        if name not in (entry.model, *entry.inputs, *entry.outputs):
+            yield Failure("manifest", f"found a digest of {name:.200}, expected those of the model, inputs and outputs")
             continue
         try:
-            data = (folder / entry.folder / name).read_bytes()
+            data = read_regular(place / name, TENSORS, place)
         except OSError as error:
             yield Failure("edited", f"{name}: cannot be read: {error.strerror}")
             continue
         if digest(data) != expected:
             yield Failure("edited", f"{name}: is not the file that was exported (its digest differs)")
-    yield from _wrong_numbers(folder / entry.folder, entry, case, table)
+    yield from _wrong_numbers(place, entry, case, table)
 
 
 def _wrong_numbers(folder: Path, entry: Entry, case: Case, table: Table) -> Iterator[Failure]:
@@ -242,7 +249,7 @@ def _wrong_numbers(folder: Path, entry: Entry, case: Case, table: Table) -> Iter
             continue
         for index, (name, tensor) in enumerate(zip(names, tensors, strict=True)):
             try:
-                found = read_tensor(folder / name)
+                found = read_tensor(folder / name, folder)
             except TensorFileError as error:
                 yield Failure("edited", f"{name}: {error}")
                 continue
@@ -265,8 +272,9 @@ def _alike(found: Tensor, tensor: Tensor) -> bool:
     return bool(torch.allclose(found.double(), tensor.double(), rtol=LAST_BITS, atol=0.0, equal_nan=True))
 
 
-def _outputs(folder: Path, count: int) -> list[Tensor]:
-    """The outputs of one case. Raises TensorFileError for missing, extra and unreadable files."""
+def _outputs(outputs: Path, name: str, count: int) -> list[Tensor]:
+    """Read the outputs of the case of this name. Raises TensorFileError for missing, extra and unreadable files."""
+    folder = outputs / name
     if not folder.is_dir():
         raise TensorFileError("found no folder with outputs of this case")
     places = [folder, folder / DATA_SET]
@@ -287,12 +295,12 @@ def _outputs(folder: Path, count: int) -> list[Tensor]:
     extra = [path.name for index, path in named.items() if index >= count]
     if extra:
         raise TensorFileError(f"{extra[0]} is one too many: the case has {count} output{'s' * (count > 1)}")
-    return [_read(named[index]) for index in range(count)]
+    return [_read(named[index], outputs) for index in range(count)]
 
 
-def _read(path: Path) -> Tensor:
+def _read(path: Path, outputs: Path) -> Tensor:
     try:
-        return read_tensor(path)
+        return read_tensor(path, outputs)
     except TensorFileError as error:
         raise TensorFileError(f"{path.name}: {error}") from error
 

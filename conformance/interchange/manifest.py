@@ -11,10 +11,12 @@ from typing import Any
 
 from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.common.shapes import OF_ANY_KEY, check_shape
+from npu_assay.files import read_regular
 
 MANIFEST = "manifest.json"
 TABLE = "table.toml"
 SCHEMA = 1
+LARGEST = 2**27  # bytes; 10,000 cases take 2**24
 SEAL = "sha256"
 DATA_SET = "test_data_set_0"
 CASE = {
@@ -105,15 +107,24 @@ def _seal(data: Mapping[str, Any]) -> str:
     return sha256(json.dumps(data, sort_keys=True, separators=(",", ":")).encode())
 
 
-def read_manifest(folder: Path) -> Manifest:
-    """Raises ManifestError for a folder without a manifest, or with one that is not as it was written."""
+def manifest_bytes(folder: Path) -> bytes:
+    """Read a folder's manifest. Raises ManifestError."""
     path = folder / MANIFEST
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-        check_shape(data, SHAPE)
+        return read_regular(path, LARGEST, folder)
     except OSError as error:
         raise ManifestError(f"{path}: cannot be read: {error.strerror}; expected a folder of 'assay export'") from error
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Raise ManifestError for a folder without a manifest, or with one that is not as it was written."""
+    path = folder / MANIFEST
+    try:
+        data = json.loads(manifest_bytes(folder))
+        check_shape(data, SHAPE)
     except (ValueError, RecursionError) as error:
+        if isinstance(error, ManifestError):
+            raise
         raise ManifestError(f"{path}: not a manifest of 'assay export' ({error})") from error
     seal = data.pop(SEAL)
     if data["schema"] != SCHEMA:
@@ -123,4 +134,5 @@ def read_manifest(folder: Path) -> Manifest:
     entries = tuple(
         Entry(**case | {"inputs": tuple(case["inputs"]), "outputs": tuple(case["outputs"])}) for case in data["cases"]
     )
-    return Manifest(**data | {"cases": entries, "left_out": tuple(LeftOut(**one) for one in data["left_out"])})
+    left_out = tuple(LeftOut(**one) for one in data["left_out"])
+    return Manifest(**data | {"cases": entries, "left_out": left_out})

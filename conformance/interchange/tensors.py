@@ -14,8 +14,10 @@ from torch import Tensor
 
 from npu_assay.conformance.common.npy import NpyError, npy_array
 from npu_assay.conformance.interchange.onnx_writer import TYPES, Array, numpy_type
+from npu_assay.files import read_regular
 
 KINDS = (".pb", ".npy")
+LARGEST = 2**28  # bytes of a file; a case has tensors of 2**24 numbers at most
 RAW = "raw_data"
 FIELDS = (RAW, "float_data", "int32_data", "string_data", "int64_data", "double_data", "uint64_data")
 """The fields of a TensorProto that can hold its numbers."""
@@ -38,10 +40,10 @@ def tensor_bytes(tensor: Tensor, name: str, kind: str) -> bytes:
     return file.getvalue()
 
 
-def read_tensor(path: Path) -> Tensor:
-    """The tensor in a `.pb` or `.npy` file. Raises TensorFileError."""
+def read_tensor(path: Path, folder: Path) -> Tensor:
+    """Read the tensor in a `.pb` or `.npy` file below this folder. Raises TensorFileError."""
     try:
-        data = path.read_bytes()
+        data = read_regular(path, LARGEST, folder)
     except OSError as error:
         raise TensorFileError(f"cannot be read: {error.strerror}") from error
     return tensor_from(data, path.suffix)

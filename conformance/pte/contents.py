@@ -8,16 +8,19 @@ from pathlib import Path
 
 from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.pte.asked import Summary
+from npu_assay.files import read_regular
 from npu_assay.partitioners.exir.backend import Backend
 from npu_assay.partitioners.exir.pte.kernels import spelled
 from npu_assay.partitioners.exir.pte.model import Delegate, DelegateCall, EValue, KernelCall, Plan, Program, Tensor
 from npu_assay.partitioners.exir.pte.reader import FormatError, layout, read
 
+LARGEST = 2**31  # bytes: what a flatbuffer's offsets reach
+
 
 def read_file(path: Path) -> bytes:
     """The bytes of a model. Raises UsageError."""
     try:
-        return path.read_bytes()
+        return read_regular(path, LARGEST)
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error
 

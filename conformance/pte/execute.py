@@ -10,11 +10,12 @@ import numpy as np
 import torch
 
 from npu_assay.conformance.common.errors import UsageError
-from npu_assay.conformance.common.npy import NpyError, npy_arrays
+from npu_assay.conformance.common.npy import FILE, NpyError, npy_arrays
 from npu_assay.conformance.isolation.limits import MEBI
 from npu_assay.conformance.pte.asked import Request
 from npu_assay.conformance.pte.contents import described, load_program, read_file
 from npu_assay.conformance.pte.values import encode
+from npu_assay.files import read_regular
 from npu_assay.partitioners.exir.backend import Backend
 from npu_assay.partitioners.exir.errors import ExirError
 from npu_assay.partitioners.exir.pte.model import EValue, Plan, Tensor
@@ -60,7 +61,7 @@ def _inputs(request: Request, plan: Plan) -> list[Any]:
 def _arrays(path: Path) -> list[np.ndarray[Any, Any]]:
     """The arrays of an .npy file, or those of an .npz file in its order."""
     try:
-        return npy_arrays(path.read_bytes())
+        return npy_arrays(read_regular(path, FILE))
     except OSError as error:
         reason = error.strerror or str(error)
         raise UsageError(f"{path}: not an .npy or .npz file that can be read: {reason}") from error

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from npu_assay.conformance.record.names import FILES, JOURNAL, LIMITS, Contents, PackageError
+from npu_assay.files import read_regular
 
 TIME = (1980, 1, 1, 0, 0, 0)  # the earliest that the format knows
 MEMBERS = tuple(name for name in FILES if name != JOURNAL)
@@ -71,13 +72,9 @@ def read_archive(path: Path) -> Contents:
 
 def _bytes(path: Path) -> bytes:
     try:
-        if not path.exists():
-            raise PackageError(f"{path}: no such folder or archive")
-        if not path.is_file():
-            raise PackageError(f"{path}: expected a folder or an archive")
-        if path.stat().st_size > LARGEST:
-            raise PackageError(f"{path}: {path.stat().st_size} bytes, expected at most {LARGEST}")
-        return path.read_bytes()
+        return read_regular(path, LARGEST)
+    except FileNotFoundError:
+        raise PackageError(f"{path}: no such folder or archive") from None
     except OSError as error:
         raise PackageError(f"{path}: cannot be read ({error.strerror})") from error
 

@@ -18,10 +18,10 @@ from weakref import WeakSet
 from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.record.folder import refuse_foreign, writing
 from npu_assay.conformance.record.levels import NUMBERS
-from npu_assay.conformance.record.names import CERTIFICATE, FILES, FUZZ_JOURNAL, JOURNAL, PackageError
+from npu_assay.conformance.record.names import CERTIFICATE, FILES, FUZZ_JOURNAL, JOURNAL, LIMITS, PackageError
 from npu_assay.conformance.record.results import CaseResult, ResultError, from_line, to_line
 from npu_assay.conformance.verify.result import result_problem
-from npu_assay.files import make_folder
+from npu_assay.files import check_regular, make_folder
 
 Identity = Mapping[str, str]  # what must be the same for a run to be continued, in words of the command line
 
@@ -104,6 +104,18 @@ def _close_inherited() -> None:
 os.register_at_fork(after_in_child=_close_inherited)
 
 
+def _opened(path: Path) -> io.FileIO:
+    """The journal, in which every line is written at once. Raises PackageError for what is no file or too large."""
+    with writing(path):
+        file = io.FileIO(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+")
+        try:
+            check_regular(file.fileno(), LIMITS[JOURNAL])
+        except OSError:
+            file.close()
+            raise
+    return file
+
+
 def _locked(folder: Path) -> io.FileIO:
     """The folder's journal, locked against other runs until this process ends.
 
@@ -112,7 +124,7 @@ def _locked(folder: Path) -> io.FileIO:
     """
     path, end = folder / JOURNAL, time.monotonic() + PATIENCE
     while True:
-        file = io.FileIO(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+")  # every line is written at once
+        file = _opened(path)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from npu_assay.conformance.record.archive import read_archive
 from npu_assay.conformance.record.names import CERTIFICATE, LIMITS, Contents, PackageError
+from npu_assay.files import read_regular
 
 
 def read_contents(path: Path) -> Contents:
@@ -27,13 +28,11 @@ def read_folder(folder: Path, names: Iterable[str] = LIMITS) -> Contents:
     """
     files = {}
     for name in names:
-        path, limit = folder / name, LIMITS[name]
+        path = folder / name
         try:
-            if not path.is_file():
-                continue
-            if path.stat().st_size > limit:
-                raise PackageError(f"{path}: {path.stat().st_size} bytes, expected at most {limit}")
-            files[name] = path.read_bytes()
+            files[name] = read_regular(path, LIMITS[name])
+        except FileNotFoundError:
+            continue
         except OSError as error:
             raise PackageError(f"incomplete: {path} is unreadable ({error.strerror})") from error
     return Contents(str(folder), files)

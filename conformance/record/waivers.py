@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from npu_assay.conformance.common.errors import UsageError, nearest
-from npu_assay.conformance.common.toml import TomlError, read_toml
+from npu_assay.conformance.common.toml import LARGEST, TomlError, read_toml
 from npu_assay.conformance.record.results import CHECKS, OF_SUITE, CaseResult
+from npu_assay.files import read_regular
 
 OPTIONAL = frozenset({"max_lsb"})
 EXAMPLE = 'such as checks = ["gate1", "gate3"], the names before the failures of the case'
@@ -63,7 +64,7 @@ def load_waivers(path: Path) -> tuple[Waiver, ...]:
     Raises WaiverError.
     """
     try:
-        data = read_toml(path.read_bytes().decode())
+        data = read_toml(read_regular(path, LARGEST).decode())
     except OSError as error:
         raise WaiverError(f"{path}: cannot read the waivers: {error.strerror}") from error
     except UnicodeDecodeError as error:

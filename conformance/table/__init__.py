@@ -10,7 +10,7 @@ from pathlib import Path
 
 from npu_assay.conformance.common.errors import nearest
 from npu_assay.conformance.common.schema import TableError as TableError
-from npu_assay.conformance.common.toml import TomlBombError, TomlError, read_toml
+from npu_assay.conformance.common.toml import LARGEST, TomlBombError, TomlError, read_toml
 from npu_assay.conformance.table.parsing import INTEGER_PRECISIONS as INTEGER_PRECISIONS
 from npu_assay.conformance.table.parsing import PRECISIONS as PRECISIONS
 from npu_assay.conformance.table.parsing import RESCALES as RESCALES
@@ -20,6 +20,7 @@ from npu_assay.conformance.table.parsing import TOP as TOP
 from npu_assay.conformance.table.parsing import parse_table
 from npu_assay.conformance.table.record import Row as Row
 from npu_assay.conformance.table.record import Table as Table
+from npu_assay.files import read_regular
 from npu_assay.reference.operators import VIEWS
 
 
@@ -71,7 +72,7 @@ def table_bytes(name: str) -> bytes:
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_regular(path, LARGEST)
     except OSError as error:
         raise TableError(f"{path}: cannot read the table: {error.strerror}") from error
 

@@ -6,8 +6,9 @@ import re
 from pathlib import Path
 
 from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.common.toml import LARGEST
 from npu_assay.conformance.table import SCHEMAS, read_table
-from npu_assay.files import write_whole
+from npu_assay.files import read_regular, write_whole
 
 NEWEST = max(SCHEMAS)
 _LINE = re.compile(rb"^(schema\s*=\s*)(\d+)", re.MULTILINE)
@@ -29,7 +30,7 @@ def upgraded(data: bytes, file: str) -> bytes:
 def upgrade(path: Path) -> bool:
     """Rewrite a table's file, whole or not at all; whether anything changed. Raises TableError or UsageError."""
     try:
-        data = path.read_bytes()
+        data = read_regular(path, LARGEST)
         found = upgraded(data, path.name)
         if found != data:
             write_whole(path, found)

@@ -29,7 +29,7 @@ from npu_assay.conformance.record.names import (
 )
 from npu_assay.conformance.verify.dsse import Envelope, EnvelopeError, envelope_text, read_envelope
 from npu_assay.conformance.verify.signing import Signer, Verifier
-from npu_assay.files import write_whole
+from npu_assay.files import read_regular, write_whole
 
 TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE = f"urn:npu-assay:certificate:{SCHEMA}"
@@ -116,13 +116,9 @@ def _other_signatures(target: Path, envelope: Envelope) -> Envelope:
 def read_attestation(path: Path) -> bytes:
     """The bytes of an envelope outside of a folder. Raises PackageError."""
     try:
-        with path.open("rb") as file:
-            data = file.read(LIMITS[ATTESTATION] + 1)
+        return read_regular(path, LIMITS[ATTESTATION])
     except OSError as error:
         raise PackageError(f"{path}: cannot be read: {error.strerror}") from error
-    if len(data) > LIMITS[ATTESTATION]:
-        raise PackageError(f"{path}: more than {LIMITS[ATTESTATION]} bytes, expected an attestation")
-    return data
 
 
 # ------------------------------------------------------------------------------------ checking one

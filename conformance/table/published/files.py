@@ -11,6 +11,7 @@ from pathlib import Path
 
 from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.table.published.sheets import LARGEST, sheets
+from npu_assay.files import read_regular
 
 SEPARATORS = (",", ";", "\t", "|")
 EXPECTED = "expected a table of Markdown, CSV with a line of headings, or xlsx"
@@ -47,15 +48,9 @@ def blocks(path: Path, has_headings: Callable[[Sequence[str]], int]) -> tuple[li
 
 def _read(path: Path) -> bytes:
     try:
-        if path.exists() and not path.is_file():
-            raise UsageError(f"{path}: found no regular file, expected one")
-        with path.open("rb") as file:
-            data = file.read(LARGEST + 1)
+        return read_regular(path, LARGEST)
     except OSError as error:
         raise UsageError(f"{path}: cannot read it: {error.strerror}") from error
-    if len(data) > LARGEST:
-        raise UsageError(f"{path.name}: more than {LARGEST} bytes, expected at most as many")
-    return data
 
 
 def text_blocks(text: str, file: str, has_headings: Callable[[Sequence[str]], int]) -> tuple[list[Block], Block]:
