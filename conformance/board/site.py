@@ -6,6 +6,7 @@ Pages hold their own style and script, load nothing, and are the same for the sa
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -19,14 +20,13 @@ from npu_assay.conformance.board.drawing import COLORS, badge, history, totals
 from npu_assay.conformance.board.reading import Read, Runs
 from npu_assay.conformance.board.tracks import Track, cell, slug, tracks, whole
 from npu_assay.conformance.common.escaped import counted
-from npu_assay.conformance.common.templating import html_templates
+from npu_assay.conformance.common.templating import add_script, html_templates
 from npu_assay.conformance.record.folder import writing
 from npu_assay.conformance.record.names import PackageError
-from npu_assay.files import write_whole
+from npu_assay.files import read_regular, write_whole
 
 INDEX = "index.html"
 COLUMNS = 20  # releases in a track's matrix, and neighbors compared; the history has all
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
 
 def pages(found: Runs) -> Iterator[tuple[str, str]]:
@@ -73,8 +73,9 @@ def write(folder: Path, made: Iterator[tuple[str, str]], before: Sequence[str]) 
 
 def _put(path: Path, data: bytes) -> bool:
     """Write a file unless it is there already."""
-    if path.is_file() and path.read_bytes() == data:
-        return False
+    with suppress(OSError):
+        if read_regular(path, len(data)) == data:
+            return False
     write_whole(path, data)
     return True
 
@@ -91,7 +92,6 @@ def _remove(folder: Path, name: str) -> None:
 def _templates() -> Environment:
     environment = html_templates("board", "common")
     shown: Mapping[str, Any] = {
-        "policy": POLICY,
         "colors": COLORS,
         "tally": TALLY,
         "cell": cell,
@@ -103,6 +103,7 @@ def _templates() -> Environment:
         "badge": lambda run: Markup(badge(run.digest)),
     }
     environment.globals.update(shown)
+    add_script(environment, "board.js")
     return environment
 
 

@@ -12,6 +12,7 @@ function search() {
   history.replaceState(null, "", words.length ? `#q=${encodeURIComponent(field.value)}` : location.pathname);
 }
 field.addEventListener("input", search);
+field.form.addEventListener("submit", (event) => event.preventDefault());
 document.addEventListener("keydown", (event) => {
   if (event.key === "/" && document.activeElement !== field) { event.preventDefault(); field.focus(); }
   if (event.key === "Escape" && document.activeElement === field) { field.value = ""; search(); }

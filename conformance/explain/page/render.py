@@ -9,15 +9,13 @@ from functools import cache
 from jinja2 import Environment
 
 from npu_assay.conformance.common.escaped import counted
-from npu_assay.conformance.common.templating import html_templates
+from npu_assay.conformance.common.templating import add_script, html_templates
 from npu_assay.conformance.explain.page.drawing import HEIGHT, WIDTH, drawing_of
 from npu_assay.conformance.explain.record import Explained, Explanation, Operator
 from npu_assay.conformance.explain.summary import MODEL, Module, added, module_tree, short, summary_rows
 
 COLOURS = 6
 """The colors of backends in explain.css; further backends get them again."""
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
-"""Nothing is loaded, and nothing is sent: the browser sees to it."""
 
 
 def page(explanation: Explanation) -> str:
@@ -40,9 +38,10 @@ def page(explanation: Explanation) -> str:
 @cache
 def _templates() -> Environment:
     environment = html_templates("explain.page")
-    environment.globals.update(policy=POLICY, colours=COLOURS, width=WIDTH, height=HEIGHT, top=MODEL)
+    environment.globals.update(colours=COLOURS, width=WIDTH, height=HEIGHT, top=MODEL)
     environment.globals.update(counted=counted, short=short, added=added, is_module=_is_module)
     environment.globals.update(places_in=_places_in)
+    add_script(environment, "explain.js")
     return environment
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -11,7 +9,7 @@ from jinja2 import Environment
 from markupsafe import Markup
 
 from npu_assay.conformance.common.escaped import counted
-from npu_assay.conformance.common.templating import html_templates
+from npu_assay.conformance.common.templating import add_script, html_templates
 from npu_assay.conformance.report.data import Report
 from npu_assay.conformance.report.matrix import Tally
 from npu_assay.conformance.report.page.data import as_script, page_data
@@ -47,17 +45,8 @@ def html(report: Report, since: Since | None = None) -> str:
 def _templates() -> Environment:
     environment = html_templates("report.page", shown=shown)
     assert environment.loader is not None
-    style, script = (environment.loader.get_source(environment, f"report.{kind}")[0] for kind in ("css", "js"))
+    style = environment.loader.get_source(environment, "report.css")[0]
     environment.globals.update(GLOBALS)
-    environment.globals.update(counted=counted, cases_link=cases_link, policy=_policy(script))
-    environment.globals.update(style=Markup(style), script=Markup(script))
+    environment.globals.update(counted=counted, cases_link=cases_link, style=Markup(style))
+    add_script(environment, "report.js")
     return environment
-
-
-def _policy(script: str) -> str:
-    """Nothing is loaded or sent, and no script runs but the page's own: the browser sees to it."""
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return (
-        f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'; "
-        "form-action 'none'"
-    )
