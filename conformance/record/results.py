@@ -258,7 +258,13 @@ def _failure(failure: Failure) -> dict[str, Any]:
 
 
 def _json(data: Mapping[str, Any]) -> str:
-    return json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    """JSON in which only what can be seen is written as it is; lone surrogates stay, which UTF-8 refuses."""
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return text if text.isprintable() else "".join(c if _is_shown(c) else json.dumps(c)[1:-1] for c in text)
+
+
+def _is_shown(c: str) -> bool:
+    return c.isprintable() or "\ud800" <= c <= "\udfff"
 
 
 def from_line(line: str) -> CaseResult:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
+from npu_assay.conformance.common.escaped import plain_lines
 from npu_assay.conformance.record.certificate import Certificate
 from npu_assay.conformance.record.levels import named
 from npu_assay.conformance.record.results import CaseResult
@@ -35,7 +36,7 @@ def junit(report: Report) -> str:
         _count(suite)
     ElementTree.indent(root)
     return (
-        '<?xml version="1.0" encoding="UTF-8"?>\n' + _printable(ElementTree.tostring(root, encoding="unicode")) + "\n"
+        '<?xml version="1.0" encoding="UTF-8"?>\n' + plain_lines(ElementTree.tostring(root, encoding="unicode")) + "\n"
     )
 
 
@@ -68,8 +69,3 @@ def _case(suite: ElementTree.Element, result: CaseResult, failure: FailedCase | 
         found.text = "\n".join([*messages, failure.asked, failure.sentence, failure.command])
     elif result.status == "unspecified":
         ElementTree.SubElement(case, "skipped", message=f"the table is silent; the backend says {result.verdict}")
-
-
-def _printable(text: str) -> str:
-    """XML 1.0 has no way to write most control characters."""
-    return "".join(c if c >= " " or c in "\t\n\r" else "?" for c in text)
