@@ -14,11 +14,12 @@ from pathlib import Path
 import pytest
 from attesting import PEM, SPKI, copy, envelope_of, keyid, statement_of
 from cryptography.hazmat.primitives.asymmetric import ec, ed448, rsa, x25519
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
     PrivateFormat,
+    load_pem_public_key,
 )
 from test_package import NEG, run
 from test_rerun import call
@@ -51,7 +52,7 @@ def other_private_keys() -> dict[str, bytes]:
         "found no key, expected a private key in PEM": ours.private_bytes(Encoding.DER, *PEM[1:]),
         "cannot read the key (ValueError), expected": b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n",
         "found no key": b"",
-        "more than 65536 bytes": bytes(2**16 + 1),
+        "found 65537 bytes, expected at most 65536": bytes(2**16 + 1),
     }
 
 
@@ -182,3 +183,78 @@ def test_openssl_makes_the_keys_and_accepts_the_signature(plain: Path, tmp_path:
     (tmp_path / "sig").write_bytes(base64.b64decode(text["signatures"][0]["sig"]))
     check = ("pkeyutl", "-verify", "-pubin", "-inkey", "public.pem", "-rawin", "-in", "signed", "-sigfile", "sig")
     assert b"Verified Successfully" in openssl(*check)
+
+
+# ------------------------------------------------------------------------------------ keys that anybody can sign for
+
+SMALL_ORDER = [
+    "0100000000000000000000000000000000000000000000000000000000000000",
+    "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
+    "0000000000000000000000000000000000000000000000000000000000000000",
+    "0000000000000000000000000000000000000000000000000000000000000080",
+    "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+    "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc85",
+    "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+    "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac03fa",
+]
+"""The eight points whose order divides 8 ("Taming the many EdDSAs", table 1)."""
+OTHER_SPELLINGS = [
+    "0100000000000000000000000000000000000000000000000000000000000080",
+    "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
+    *(f"{0xED + more:02x}{'ff' * 30}{last}" for more in range(19) for last in ("7f", "ff")),
+]
+"""Encodings that RFC 8032 does not allow: the sign of an x that is 0, and every y from p on."""
+
+
+def public_pem(raw: bytes) -> bytes:
+    """A SubjectPublicKeyInfo of an Ed25519 key with these bytes (RFC 8410)."""
+    der = bytes.fromhex("302a300506032b6570032100") + raw
+    return b"-----BEGIN PUBLIC KEY-----\n" + base64.b64encode(der) + b"\n-----END PUBLIC KEY-----\n"
+
+
+@pytest.mark.parametrize("raw", [*SMALL_ORDER, *OTHER_SPELLINGS])
+def test_a_key_that_anybody_can_sign_for_is_refused(raw: str, signed: Path, tmp_path: Path) -> None:
+    found = call("verify", signed, "--key", write(tmp_path, public_pem(bytes.fromhex(raw))))
+    assert found.exit_code == 2 and len(found.stderr.splitlines()) == 1, found.output
+    assert "found a public key of small order or in another form" in found.stderr
+
+
+def test_the_library_takes_signatures_that_nobody_made() -> None:
+    """That the check is needed: of the neutral point, the same signature fits every text."""
+    anyone = load_pem_public_key(public_pem(bytes.fromhex(SMALL_ORDER[0])))
+    assert isinstance(anyone, Ed25519PublicKey)
+    for text in (b"one", b"another"):
+        anyone.verify(bytes.fromhex(SMALL_ORDER[0]) + bytes(32), text)
+
+
+@pytest.mark.parametrize("number", range(20))
+def test_keys_that_were_made_are_taken(number: int, tmp_path: Path) -> None:
+    key = Ed25519PrivateKey.from_private_bytes(hashlib.sha256(str(number).encode()).digest()).public_key()
+    assert read_public_key(write(tmp_path, key.public_bytes(*SPKI))).key == key
+
+
+# ------------------------------------------------------------------------------------ texts that are none
+
+
+@pytest.mark.parametrize("text", ["\ud800", "a\udfff", "\udc80" * 100, PAYLOAD + "\ud83d"])
+@pytest.mark.parametrize(
+    "place", [("payloadType",), ("payload",), ("signatures", 0, "keyid"), ("signatures", 0, "sig")]
+)
+def test_lone_surrogates_are_no_attestation(
+    place: tuple[str | int, ...], text: str, signed: Path, keys: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """JSON can write them as escapes; UTF-8 has none of them."""
+    folder = copy(signed, tmp_path)
+    data = json.loads((folder / ATTESTATION).read_text())
+    part = data
+    for key in place[:-1]:
+        part = part[key]
+    part[place[-1]] = text
+    (folder / ATTESTATION).write_text(json.dumps(data))
+    found = call("verify", folder, "--key", keys[1])
+    if place == ("signatures", 0, "keyid"):  # which says nothing: the signature does
+        assert found.exit_code == 0, found.output
+    else:
+        assert found.exit_code == 1 and "\nproblem: " in f"\n{found.output}", found.output
+    again = call("attest", folder, "--key", keys[0])
+    assert again.exit_code in (0, 2) and again.stderr.count("\n") == (again.exit_code == 2), again.output

@@ -67,6 +67,7 @@ def read_envelope(data: bytes) -> Envelope:
     try:
         found = json.loads(data)
         check_shape(found, SHAPE)
+        found["payloadType"].encode()  # JSON can write what UTF-8 cannot
         return Envelope(_decoded(found["payload"]), found["payloadType"], _signatures(found["signatures"]))
     except (ValueError, RecursionError) as error:
         raise EnvelopeError(f"not a DSSE envelope: {error}") from error

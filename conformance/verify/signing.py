@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from npu_assay.conformance.common.errors import UsageError
+from npu_assay.files import read_regular
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -78,7 +79,27 @@ def read_public_key(path: Path) -> Verifier:
 
     if not isinstance(key, Ed25519PublicKey):
         raise _other_kind(path, key)
+    _check_point(path, key)
     return _verifier(key)
+
+
+P = 2**255 - 19
+D = -121665 * pow(121666, -1, P) % P
+"""The field and the constant of edwards25519: x and y of a point have -x^2 + y^2 = 1 + D x^2 y^2 (RFC 8032, 5.1)."""
+
+
+def _check_point(path: Path, key: Ed25519PublicKey) -> None:
+    """Raise KeyFileError for a key that anybody can sign for, or that has several spellings.
+
+    Of a point whose order is 1, 2, 4 or 8 some signatures fit every text. Such points have y = 1, -1 or 0, or are one
+    doubling away from y = 0: x^2 + y^2 = 0, which with the curve's equation is D y^4 + 2 y^2 = 1.
+    """
+    y = int.from_bytes(key.public_bytes_raw(), "little") % 2**255
+    if y >= P or y in (0, 1, P - 1) or (D * y**4 + 2 * y**2 - 1) % P == 0:
+        raise KeyFileError(
+            f"{path}: found a public key of small order or in another form than Ed25519's, for which anybody could "
+            f"sign; expected one that belongs to a private key ({PUBLIC})"
+        )
 
 
 def _verifier(key: Ed25519PublicKey) -> Verifier:
@@ -108,13 +129,9 @@ def _read(path: Path) -> bytes:
     except ImportError:
         raise UsageError("signatures need the package cryptography: pip install 'npu-assay[sign]'") from None
     try:
-        with path.open("rb") as file:
-            data = file.read(LARGEST + 1)
+        return read_regular(path, LARGEST)
     except OSError as error:
         raise KeyFileError(f"{path}: cannot read the key: {error.strerror}") from error
-    if len(data) > LARGEST:
-        raise KeyFileError(f"{path}: more than {LARGEST} bytes, expected a key in PEM")
-    return data
 
 
 def _found(data: bytes) -> str:
