@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 
 import click
 
+from npu_assay.conformance.commands.exhausted import exhausted
 from npu_assay.conformance.commands.shared import annotate, plain, refuse
+from npu_assay.conformance.common.describing import describe
 
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 """Errors of a disk that takes no more of what a command prints."""
@@ -145,14 +147,17 @@ class Commands(click.Group):
             raise
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
-        """Run a command. Where what it prints cannot be written, end with one line and exit code 2."""
+        """Run a command. Where the system gives too little for it, end with one line and exit code 2."""
         try:
             return super().main(*args, **kwargs)
-        except OSError as error:
-            if error.errno not in NO_ROOM or error.filename is not None:
+        except Exception as error:
+            if isinstance(error, OSError) and error.errno in NO_ROOM and error.filename is None:
+                sys.stdout = None  # the rest of it would be tried once more at the end
+                refuse(f"the output cannot be written: {error.strerror}")
+            if (lacking := exhausted(error)) is None:
                 raise
-            sys.stdout = None  # the rest of it would be tried once more at the end
-            refuse(f"the output cannot be written: {error.strerror}")
+            sys.unraisablehook = lambda _: None  # what fails at the end does so for the same reason
+            refuse(f"found too little {lacking} for this command, expected more: {describe(error):.300}")
 
 
 def epilog(told: Told) -> str:
