@@ -34,6 +34,7 @@ from npu_assay.conformance.commands.shared import (
     backend_argument,
     cores,
     memory_option,
+    plain,
     table_option,
     timeout_option,
     today,
@@ -129,7 +130,7 @@ def show(backend: str, operator: str | None, table: str | None) -> None:
     type=click.Path(path_type=Path),
     help="Do not count the known failures that this file lists (docs/reading-a-certificate.md).",
 )
-@click.option("--scheduler", metavar="ADDRESS", help="Run on the workers of a Dask scheduler, like tcp://host:8786.")
+@click.option("--scheduler", metavar="ADDRESS", help="Run on the workers of a Dask scheduler, like tls://host:8786.")
 @click.option("--resume", is_flag=True, help="Go on with an interrupted run of the same cases in the same folder.")
 @click.option(
     "--timeout",
@@ -265,8 +266,11 @@ def _postpone() -> None:
 
 
 def _cluster(address: str) -> Pool:
-    from npu_assay.conformance.run.cluster import Scheduler
+    from npu_assay.conformance.run.cluster import Scheduler, is_exposed
 
+    if is_exposed(address):
+        text = "whoever reaches it runs code as the workers' user: tls:// keeps others out (docs/many-machines.md)"
+        click.echo(f"warning: --scheduler {plain(address)}: plain tcp to another machine; {text}", err=True)
     return Scheduler(address)
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import fake_backend
 import pytest
 from click.testing import CliRunner
+from scheduler_keys import environment
 
 from npu_assay.conformance.backend.environment import suite_sources
 from npu_assay.conformance.cli import main
@@ -61,12 +62,13 @@ class Cluster:
     workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     @classmethod
-    def start(cls) -> Cluster:
+    def start(cls, protocol: str = "tcp") -> Cluster:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
-        arguments = ("--host", "127.0.0.1", "--port", str(port), "--no-dashboard")
-        return cls(started("-m", "distributed.cli.dask_scheduler", *arguments), f"tcp://127.0.0.1:{port}")
+        address = f"{protocol}://127.0.0.1:{port}"
+        arguments = ("--host", f"{protocol}://127.0.0.1", "--port", str(port), "--no-dashboard")
+        return cls(started("-m", "distributed.cli.dask_scheduler", *arguments), address)
 
     def add(self, path: str = "") -> None:
         """One more worker, without a nanny who would replace it."""
@@ -249,3 +251,82 @@ def test_no_scheduler(address: str, problem: str, monkeypatch: pytest.MonkeyPatc
     assert result.output.count("\n") == 1
     assert result.output.startswith(f"assay: --scheduler {address}: {problem}")
     assert not (tmp_path / "out").exists()
+
+
+# ------------------------------------------------------------------------------------ who is kept out
+
+TLS = """
+import sys
+from npu_assay.conformance.cli import main
+main(["certify", "fake_backend:backend", "-k", "baseline", "--scheduler", sys.argv[1], "--out", sys.argv[2]])
+"""
+
+
+def certified(address: str, folder: Path, keys: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """`assay certify` in a process of its own: Dask reads its configuration when it is imported."""
+    path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+    return subprocess.run(
+        [sys.executable, "-c", TLS, address, str(folder)],
+        env={**os.environ, "PYTHONPATH": path, **keys},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def test_tls_takes_those_with_a_key_and_nobody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, others = (environment(tmp_path / name, name) for name in ("ours", "others"))
+    with monkeypatch.context() as patch:
+        for key, path in ours.items():
+            patch.setenv(key, path)
+        cluster = Cluster.start("tls")
+        cluster.add()
+    try:
+        done = certified(cluster.address, tmp_path / "out", ours)
+        assert done.returncode == 0 and (tmp_path / "out" / RESULTS).exists(), done.stderr
+        assert "warning" not in done.stderr
+        for name, keys in (("others", others), ("none", {})):
+            refused = certified(cluster.address, tmp_path / f"of_{name}", keys)
+            assert refused.returncode == 2 and not (tmp_path / f"of_{name}").exists(), refused.stderr
+            assert refused.stderr.startswith(f"assay: --scheduler {cluster.address}: no scheduler answers there")
+            assert refused.stderr.count("\n") == 1, refused.stderr
+    finally:
+        cluster.end()
+
+
+@pytest.mark.parametrize(
+    ("address", "exposed"),
+    [
+        ("tcp://127.0.0.1:8786", False),
+        ("127.0.0.1:8786", False),
+        ("tcp://127.8.9.10:8786", False),
+        ("tcp://[::1]:8786", False),
+        ("localhost:8786", False),
+        ("tls://10.0.0.1:8786", False),
+        ("wss://host:8786", False),
+        ("tcp://10.0.0.1:8786", True),
+        ("10.0.0.1:8786", True),
+        ("tcp://0.0.0.0:8786", True),
+        ("tcp://[2001:db8::1]:8786", True),
+        ("tcp://host:8786", True),
+        ("ws://host:8786", True),
+        ("host", False),  # no port, which is refused
+        ("carrier-pigeon://host:1", False),
+        ("tcp://localhost.example:8786", True),
+        ("tcp://127.0.0.1.example:8786", True),
+    ],
+)
+def test_plain_tcp_to_another_machine_is_warned_of_once(
+    address: str, exposed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def connected(*_: object) -> None:
+        raise UsageError("asked")
+
+    monkeypatch.setattr(Scheduler, "open", connected)
+    found = CliRunner().invoke(
+        main, ["certify", "fake_backend:backend", "--scheduler", address, "--out", str(tmp_path / "out")]
+    )
+    assert found.exit_code == 2 and "assay: asked" in found.stderr
+    warned = f"warning: --scheduler {address}: plain tcp to another machine; whoever reaches it runs code as the"
+    assert found.stderr.count("warning: ") == found.stderr.count(warned) == int(exposed), found.stderr

@@ -7,7 +7,8 @@ import time
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import Executor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from ipaddress import ip_address
 from typing import Any
 
 from npu_assay.conformance.common.errors import UsageError
@@ -16,13 +17,25 @@ from npu_assay.conformance.run.cluster_worker import dismiss_all
 from npu_assay.conformance.run.execution import Job, Pool
 
 CONNECT = 10.0  # seconds that a scheduler may take to answer
+PLAIN = ("", "tcp", "ucx", "ws")  # kinds of addresses that are not encrypted; tcp where none is named
 ALONE = 60.0  # seconds that a run waits for a first, or for another, worker
 
 
-class Scheduler(Pool):
-    """The workers of the scheduler at an address like tcp://host:8786.
+def is_exposed(address: str) -> bool:
+    """True for another machine's address without encryption: whoever reaches it runs code there, and reads along."""
+    kind, _, rest = address.rpartition("://")
+    host, port, _ = rest.rpartition(":")
+    if kind not in PLAIN or not port:
+        return False
+    with suppress(ValueError):
+        return not ip_address(host.strip("[]")).is_loopback
+    return host != "localhost"
 
-    Raises UsageError without the `dask` extra.
+
+class Scheduler(Pool):
+    """The workers of the scheduler at an address like tcp://host:8786 or tls://host:8786.
+
+    Certificates and keys for tls:// are those of Dask's own configuration. Raises UsageError without the `dask` extra.
     """
 
     def __init__(self, address: str, alone: float = ALONE) -> None:
@@ -46,7 +59,7 @@ class Scheduler(Pool):
             warnings.simplefilter("ignore")  # versions are compared below
             try:
                 self._client = Client(self._address, timeout=CONNECT, set_as_default=False)
-            except (OSError, ValueError, TypeError) as error:
+            except (OSError, ValueError, TypeError, RuntimeError) as error:
                 raise UsageError(f"{self}: no scheduler answers there ({_short(error)})") from error
         with self._client:
             self._seen = time.monotonic()
