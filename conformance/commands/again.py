@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 1
 SHOWN = 20  # differing cases
+DRAW_BITS = 53  # of a seed that nobody can have guessed, which JSON's readers keep exactly
 
 
 def run_again(contents: Contents, certificate: Certificate, asked: Asked, today: datetime.date) -> Rerun:
@@ -34,7 +35,7 @@ def run_again(contents: Contents, certificate: Certificate, asked: Asked, today:
     request = Request(
         asked.backend,
         asked.cases if asked.cases != ALL else None,
-        secrets.randbelow(10**6) if asked.draw is None else asked.draw,
+        secrets.randbits(DRAW_BITS) if asked.draw is None else asked.draw,
         asked.seed,
         cores() if asked.workers is None else asked.workers,
         _limits(certificate, asked),
@@ -66,11 +67,21 @@ def _limits(certificate: Certificate, asked: Asked) -> Any:
     )
 
 
+def _odds(again: Rerun) -> str:
+    """A sentence on how often a draw of so many cases shows nothing of a record that was changed."""
+    from npu_assay.conformance.verify.rerun import missed
+
+    hundredth = -(-again.known // 100)
+    one, more = (f"{100 * missed(again.known, again.ran, count):.1f}" for count in (1, hundredth))
+    return f"such a draw misses one changed case {one} times in 100, all of {hundredth} changed ones {more} times"
+
+
 def _lines(again: Rerun) -> Iterator[str]:
     """What was run, and what differs."""
     yield f"run again: {again.backend}, {again.ran} of {again.known} cases, random numbers of seed {again.seed}"
     if again.draw is not None:
         yield f"drawn by seed {again.draw} (--draw {again.draw} takes the same cases)"
+        yield _odds(again)
     yield from (f"note: {note}" for note in again.notes)
     yield from (f"problem: {problem}" for problem in again.problems)
     for difference in again.differences[:SHOWN]:

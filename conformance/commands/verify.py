@@ -56,7 +56,7 @@ class Cases(click.IntRange):
     type=Cases(),
     is_flag=False,
     flag_value=ALL,
-    help="Run all cases again, or N of them, spread over the rows.",
+    help="Run all cases again, or N of them, drawn at random.",
 )
 @click.option(
     "--seed",

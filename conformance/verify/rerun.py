@@ -8,12 +8,11 @@ verdict, which also shows a backend that was made for the numbers of the cases.
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 import tempfile
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
 from pathlib import Path
 from typing import Protocol
 
@@ -21,7 +20,7 @@ from npu_assay.conformance.backend.environment import environment
 from npu_assay.conformance.backend.info import About
 from npu_assay.conformance.backend.loading import check_level
 from npu_assay.conformance.common.errors import UsageError
-from npu_assay.conformance.fuzz.names import FIRST, is_program
+from npu_assay.conformance.fuzz.names import is_program
 from npu_assay.conformance.isolation.forkserver import Subject
 from npu_assay.conformance.isolation.limits import LIMITS, Limits
 from npu_assay.conformance.isolation.pool import ProcessPool
@@ -50,7 +49,8 @@ class Progress(Protocol):
 class Request:
     """What `assay verify --rerun` was asked for; None takes what the certificate names.
 
-    backend: a spec. cases: how many, None for all; `draw` is the seed of which. seed: of the cases' random numbers.
+    backend: a spec. cases: how many, None for all; `draw` is the seed of which, which whoever made the record must not
+    know before. seed: of the cases' random numbers.
     """
 
     backend: str | None = None
@@ -139,19 +139,20 @@ def rerun(contents: Contents, certificate: Certificate, request: Request, progre
     return replace(base, ran=len(names), differences=tuple(differences), notes=notes)
 
 
-def chosen(recorded: Mapping[str, CaseResult], cases: int | None, draw: int) -> list[str]:
-    """Which cases to run again: all (None), or so many, spread over the rows.
+def chosen(recorded: Collection[str], cases: int | None, draw: int) -> list[str]:
+    """Which cases to run again: all (None), or so many, each with the same probability, whatever row it is of.
 
-    Rows, and the cases of each, are ordered by the sha256 of the seed and their name. The first case of every row is
-    taken, then the second of every row, and so on. Random programs count as one row.
+    They are the first by the sha256 of the seed and their name, random programs among them. Of more cases the first are
+    those of fewer.
     """
     if cases is None or cases >= len(recorded):
         return sorted(recorded)
-    rows = defaultdict[str, list[str]](list)
-    for name in sorted(recorded, key=lambda name: _rank(draw, name)):
-        rows[FIRST if is_program(name) else recorded[name].row].append(name)
-    ordered = [rows[row] for row in sorted(rows, key=lambda row: _rank(draw, row))]
-    return [name for turn in zip_longest(*ordered) for name in turn if name is not None][:cases]
+    return sorted(recorded, key=lambda name: _rank(draw, name))[:cases]
+
+
+def missed(known: int, ran: int, changed: int) -> float:
+    """Return the probability that a draw of `ran` of the known cases has none of `changed` ones, in whatever rows."""
+    return math.comb(known - changed, ran) / math.comb(known, ran)
 
 
 def _rank(draw: int, name: str) -> str:
