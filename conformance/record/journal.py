@@ -105,7 +105,7 @@ os.register_at_fork(after_in_child=_close_inherited)
 
 
 def _opened(path: Path) -> io.FileIO:
-    """The journal, in which every line is written at once. Raises PackageError unless it is a regular file within the limit."""
+    """The journal, whose lines are written at once. Raises PackageError for a pipe, a device or too large a file."""
     with writing(path):
         file = io.FileIO(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+")
         try:
