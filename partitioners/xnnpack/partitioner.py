@@ -22,7 +22,8 @@ from npu_assay.partitioners.xnnpack.config import PartitionerConfig
 from npu_assay.partitioners.xnnpack.configs import ALL_CONFIGS
 from npu_assay.partitioners.xnnpack.grouping import Groups, merged
 from npu_assay.partitioners.xnnpack.options import ConfigPrecisionType, Options, precisions, refuse_unknown
-from npu_assay.partitioners.xnnpack.patterns import ANY_CHOOSE, ANY_DEQUANTIZE, ANY_QUANTIZE, leaves
+from npu_assay.partitioners.xnnpack.patterns import AFFINE, ANY_CHOOSE, ANY_DEQUANTIZE, ANY_QUANTIZE, leaves
+from npu_assay.partitioners.xnnpack.products import PLACES
 from npu_assay.partitioners.xnnpack.site import Program, Site
 
 LOGGER = logging.getLogger(__name__)
@@ -81,6 +82,7 @@ class XnnpackPartitioner(Partitioner):
         self.configs = by_target(ALL_CONFIGS if configs is None else configs) or by_target(ALL_CONFIGS)
         self.delegation_spec = DelegationSpec(BACKEND_ID, [])
         self.rejections: list[Rejection] = []
+        self._refused: dict[object, tuple[str, tuple[Rejection, ...]]] = {}
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
         """Tag what can be delegated, with the constants that products need. Changes nothing else."""
@@ -90,6 +92,7 @@ class XnnpackPartitioner(Partitioner):
         reach = Reach(graph)
         reasons = {node: self._own_rejections(node, sites) for node in graph.nodes if node.op == "call_function"}
         reasons.update(self._before_decomposition(graph, program))
+        reasons.update({node: whole for node, own in reasons.items() if own and (whole := self._as_whole(node))})
         partitions = self._settled_partitions(reach, sites, reasons)
         tags = {f"tag{number}": self.delegation_spec for number in partitions}
         for number, nodes in partitions.items():
@@ -105,10 +108,15 @@ class XnnpackPartitioner(Partitioner):
     def ops_to_not_decompose(self, ep: ExportedProgram) -> tuple[list[OpOverload], Callable[[fx.Node], bool] | None]:
         """The operators that are delegated whole, and a filter that keeps those nodes whose own rules hold."""
         program = Program(constant_values(ep), self.options)
+        self._refused = {}
 
         def keep(node: fx.Node) -> bool:
             config = self.configs.get(target_name(node.target)) if node.op == "call_function" else None
-            return config is not None and config.is_preserved and not config.rejections(config.site(node, program))
+            if config is None or not config.is_preserved:
+                return False
+            if reasons := config.rejections(config.site(node, program)):
+                self._refused[origin(node)] = (config.target, reasons)
+            return not reasons
 
         found = (overload(name) for name, config in self.configs.items() if config.is_preserved)
         return [op for op in found if op is not None], keep
@@ -134,6 +142,15 @@ class XnnpackPartitioner(Partitioner):
         configs = {node: self.configs.get(DECOMPOSED.get(target_name(node.target), "")) for node in graph.nodes}
         found = {n: config.rejections(config.site(n, program)) for n, config in configs.items() if config is not None}
         return {node: reasons for node, reasons in found.items() if reasons}
+
+    def _as_whole(self, node: fx.Node) -> tuple[Rejection, ...]:
+        """Why the operator that was decomposed into this one was refused, where that is known."""
+        whole = target_name(node.meta.get("original_aten"))
+        if whole in AFFINE:
+            return (rejection(node, "unsupported", whole, ONLY_WITH_PRODUCT),)
+        name, reasons = self._refused.get(origin(node), ("", ()))
+        is_part = name == whole and target_name(node.target) in PLACES
+        return tuple(rejection(node, r.code, r.found, r.sentence) for r in reasons) if is_part else ()
 
     def _settled_partitions(self, reach: Reach, sites: Mapping[fx.Node, Site], reasons: Reasons) -> dict[int, NodeSet]:
         """Partition, reject the nodes that the partitions do not allow, and repeat until nothing is rejected.
@@ -237,6 +254,16 @@ def by_target(configs: Iterable[type[PartitionerConfig]]) -> dict[str, Partition
 DECOMPOSED = {"aten.max_pool2d_with_indices.default": "aten.max_pool2d.default"}
 """What an operator that is rejected, and so decomposed, becomes, with the same arguments: its rules say why."""
 DEFAULT_TARGETS = {config.target: config.__name__ for config in ALL_CONFIGS}
+
+
+def origin(node: fx.Node) -> object:
+    """What tells apart the nodes of the exported program that a node was made of; None where that is not known."""
+    source = None
+    behind = node.meta.get("from_node")
+    while behind:
+        source = behind[-1]
+        behind = source.from_node
+    return None if source is None else (source.name, source.graph_id)
 
 
 def overload(name: str) -> OpOverload | None:

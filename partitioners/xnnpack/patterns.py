@@ -8,7 +8,7 @@ operators count as the quantized_decomposed ones that they correspond to.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -253,7 +253,12 @@ def quantised_weight(node: object) -> QuantisedWeight | None:
     if name == DEQUANTIZE_PER_CHANNEL:
         return QuantisedWeight("per_channel", codes, node, scale, zero_point, axis=argument(node, 3, "axis"))
     group = _group_size(node, name, codes)
-    return None if group is None else QuantisedWeight("per_group", codes, node, scale, zero_point, group=group)
+    if group is None:
+        return None
+    found = QuantisedWeight("per_group", codes, node, scale, zero_point, group=group)
+    # One group per row is a scale per output; of 4-bit codes XNNPACK's format has it as groups nevertheless.
+    is_row = name == DEQUANTIZE_AFFINE and group == shape(codes)[1] and found.bits == 8
+    return replace(found, kind="per_channel", group=0) if is_row else found
 
 
 def _group_size(node: fx.Node, name: str, codes: fx.Node) -> int | None:

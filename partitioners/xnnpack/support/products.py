@@ -10,7 +10,7 @@ from npu_assay.partitioners.exir.ops import target_name
 from npu_assay.partitioners.exir.qdq import qparams
 from npu_assay.partitioners.exir.rules import rule
 from npu_assay.partitioners.xnnpack.options import ConfigPrecisionType
-from npu_assay.partitioners.xnnpack.patterns import QuantisedWeight, code_range, result_path
+from npu_assay.partitioners.xnnpack.patterns import QuantisedWeight, code_range, is_dequantize, result_path
 from npu_assay.partitioners.xnnpack.products import (
     CONVOLUTION,
     LINEAR,
@@ -255,7 +255,10 @@ def group_codes(node: fx.Node, site: Site) -> str | None:
     if weight.bits != 4:
         low, high, _ = code_range(weight.dequantize)
         return f"codes {low}..{high}"
-    return None if found.precision is ConfigPrecisionType.DYNAMIC_QUANT else "activations are quantized ahead of time"
+    if found.precision is ConfigPrecisionType.DYNAMIC_QUANT:
+        return None
+    coded = is_dequantize(found.activation)
+    return "activations are quantized ahead of time" if coded else "activations are not quantized"
 
 
 @rule("requant_scale")
