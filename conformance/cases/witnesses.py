@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from npu_assay.conformance.cases.drafts import OPERATOR, CaseDraft, inside, outside
-from npu_assay.conformance.programs.graph import Case, ChannelsLast, Fill, Graph, Quant, Ref, Step, Value
+from npu_assay.conformance.programs.graph import Case, ChannelsLast, Fill, Graph, LayerInParts, Quant, Ref, Step, Value
 from npu_assay.conformance.table import Row, Table
 
 FOLDER = Path(__file__).with_name("found")
 TURNED = "_turned_"  # in the names of cases that were found
 KINDS: Mapping[str, Any] = {
-    each.__name__: each for each in (CaseDraft, Graph, Quant, Fill, Step, Ref, Value, ChannelsLast)
+    each.__name__: each for each in (CaseDraft, Graph, Quant, Fill, Step, Ref, Value, ChannelsLast, LayerInParts)
 }
 """What stands in a case, by the names that files have."""
 

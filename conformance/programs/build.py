@@ -18,7 +18,17 @@ from torch.export import ExportedProgram
 
 from npu_assay.conformance.common.memory import remember
 from npu_assay.conformance.programs.edge_form import Emit, Output, aten_form, returns_indices, returns_many
-from npu_assay.conformance.programs.graph import ChannelsLast, Fill, Graph, Quant, Ref, Step, Value, references
+from npu_assay.conformance.programs.graph import (
+    ChannelsLast,
+    Fill,
+    Graph,
+    LayerInParts,
+    Quant,
+    Ref,
+    Step,
+    Value,
+    references,
+)
 from npu_assay.partitioners.exir.ops import (
     CHOOSE_QPARAMS_PER_TENSOR,
     CHOOSE_QPARAMS_PER_TOKEN,
@@ -397,6 +407,6 @@ def build(graph: Graph, preserve: Collection[str] = (), mark: str = "") -> Expor
     _bind(model, graph, nodes)
 
     def apply(step: Step, args: list[Any]) -> Output:
-        return writer.apply(step.name, step.op, args, dict(step.kwargs))
+        return writer.apply(step.name, step.op, args, dict(step.kwargs), isinstance(step, LayerInParts))
 
     return writer.program(_write(model, graph, apply))

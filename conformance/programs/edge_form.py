@@ -211,6 +211,14 @@ def edge_form(emit: Emit, scalar: Scalar, op: str, args: Args, kwargs: Kwargs, *
     return form(emit, scalar, op, [typed(item) for item in args], {key: typed(item) for key, item in kwargs.items()})
 
 
+def layer_in_parts(emit: Emit, scalar: Scalar, op: str, args: Args, kwargs: Kwargs) -> Output:
+    """Write a linear layer on matrices as `to_edge` does when nobody wants it whole."""
+    x, weight, *bias = args
+    turned = emit("aten.permute_copy.default", (weight, [1, 0]), {})
+    given = (*(each for each in bias if each is not None), x, turned)
+    return _single(emit("aten.addmm.default" if len(given) == 3 else "aten.mm.default", given, {}))
+
+
 _REALS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _INTEGERS = (torch.bool, torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64)
 _FORMATS = (torch.contiguous_format, torch.preserve_format, torch.channels_last, torch.channels_last_3d)

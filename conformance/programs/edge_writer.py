@@ -6,7 +6,7 @@ import operator
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import Any
 
 import torch
@@ -31,7 +31,7 @@ from torch.fx.experimental.symbolic_shapes import (
 )
 from torch.utils._sympy.value_ranges import ValueRanges
 
-from npu_assay.conformance.programs.edge_form import Output, edge_form
+from npu_assay.conformance.programs.edge_form import Output, edge_form, layer_in_parts
 from npu_assay.partitioners.exir.ops import DEQUANTIZE, QUANTIZE, edge_op, node_name
 from npu_assay.partitioners.exir.program import EdgeProgram
 
@@ -46,6 +46,7 @@ _SYMBOLIC_IN_PYTHON = frozenset(
         "aten.upsample_bilinear2d.vec",
     }
 )
+LINEAR = "torch.nn.modules.linear.Linear"
 OPEN_LIMIT = 2
 """Largest symbolic size, as a multiple of the size that the case runs with."""
 
@@ -225,11 +226,20 @@ class EdgeWriter:
     def _fake(self, meta: Meta) -> FakeTensor:
         return FakeTensor(self.mode, _empty(meta), _CPU)
 
-    def apply(self, step: str, op: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Output:
-        """Write one step in its edge form; its nodes carry the step's name."""
-        self.step = step
-        output = edge_form(self.emit, self.scalar, op, args, kwargs, whole=op in self.preserve)
+    def apply(self, step: str, op: str, args: Sequence[Any], kwargs: Mapping[str, Any], parts: bool = False) -> Output:
+        """Write one step in its edge form; its nodes carry the step's name.
+
+        parts: a linear layer is decomposed even if it is preserved, and its nodes, the last operands' dequantize nodes
+        among them, say that they come from one `torch.nn.Linear`, as those of an exported module do.
+        """
+        self.step, first = step, len(self.graph.nodes)
+        form = layer_in_parts if parts else partial(edge_form, whole=op in self.preserve)
+        output = form(self.emit, self.scalar, op, args, kwargs)
         self.step = None
+        if parts:
+            for node in (*args[1:], *list(self.graph.nodes)[first:]):
+                if isinstance(node, fx.Node) and node.op == "call_function":
+                    node.meta["nn_module_stack"] = {step: (step, LINEAR)}
         return output
 
     def program(self, outputs: Sequence[fx.Node]) -> ExportedProgram:

@@ -117,6 +117,15 @@ class Step:
 
 
 @dataclass(frozen=True)
+class LayerInParts(Step):
+    """A `torch.nn.Linear` on matrices that dequantizes its weights itself, in the parts that `to_edge` makes of it.
+
+    Weights of torchao's `quantize_` give such a program: transposition, product and dequantize node all come from one
+    module, as their metadata says.
+    """
+
+
+@dataclass(frozen=True)
 class Graph:
     """Values, then steps in execution order, then what the model returns.
 

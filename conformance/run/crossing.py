@@ -19,7 +19,7 @@ from npu_assay.conformance.common.describing import FRAMES, WIDTH
 from npu_assay.conformance.common.shapes import OF_ANY_KEY, check_shape
 from npu_assay.conformance.programs.build import REALS
 from npu_assay.conformance.programs.checks import Refuses
-from npu_assay.conformance.programs.graph import ChannelsLast, Fill, Graph, Quant, Ref, Step, Value
+from npu_assay.conformance.programs.graph import ChannelsLast, Fill, Graph, LayerInParts, Quant, Ref, Step, Value
 from npu_assay.conformance.record.results import Failure, failure_of
 from npu_assay.conformance.record.tensor_text import pack, unpack
 from npu_assay.conformance.run.outline import Node
@@ -67,6 +67,9 @@ def _graph(graph: Graph) -> dict[str, Any]:
     """JSON of a graph: tuples become lists, references objects."""
     steps = [vars(step) | {key: _written(getattr(step, key)) for key in ("args", "kwargs")} for step in graph.steps]
     steps = [step | {"quant": _quant(step["quant"])} for step in steps]
+    steps = [
+        s | ({"parts": True} if isinstance(of, LayerInParts) else {}) for s, of in zip(steps, graph.steps, strict=True)
+    ]
     values = [_value(value) for value in graph.values]
     return {"values": values, "steps": steps, "outputs": _written(graph.outputs)}
 
@@ -109,7 +112,8 @@ def _read_fill(data: dict[str, Any]) -> Fill:
 
 def _read_step(data: dict[str, Any]) -> Step:
     quant = _read_quant(data["quant"])
-    return Step(**{key: _read(item) for key, item in data.items() if key != "quant"}, quant=quant)
+    made = LayerInParts if data.pop("parts", False) else Step
+    return made(**{key: _read(item) for key, item in data.items() if key != "quant"}, quant=quant)
 
 
 def _read_quant(data: dict[str, Any] | None) -> Quant | None:

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 
 from torch.export import ExportedProgram
 
-from npu_assay.conformance.programs.graph import Case
+from npu_assay.conformance.programs.graph import Case, LayerInParts
 from npu_assay.conformance.record.results import Reason
 from npu_assay.conformance.run.outline import NO_WORK, Node, Tags, outline
 from npu_assay.conformance.run.partitioning import Recorder, Rejected, prepared
 from npu_assay.conformance.table import Row, Table
 from npu_assay.partitioners.exir import Backend
+
+PRODUCTS = {"aten.addmm.default", "aten.mm.default"}
+"""What decides over a linear layer in parts."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,10 @@ def subject_nodes(case: Case, row: Row, nodes: Sequence[Node]) -> tuple[Node, ..
     when no node has one of these names, all that compute something.
     """
     came = [node for node in nodes if node.step == case.subject]
-    names = {row.name, row.operator, row.rewritten_to, *(s.op for s in case.graph.steps if s.name == case.subject)}
+    steps = [step for step in case.graph.steps if step.name == case.subject]
+    names = {row.name, row.operator, row.rewritten_to, *(step.op for step in steps)}
+    if any(isinstance(step, LayerInParts) for step in steps):
+        names |= PRODUCTS
     named = tuple(node for node in came if node.target in names)
     return named or tuple(node for node in came if node.target not in NO_WORK)
 

@@ -45,7 +45,7 @@ from npu_assay.conformance.cases.pieces.spelling import (
     weights,
 )
 from npu_assay.conformance.cases.pieces.subject import PRECISIONS, Config, Subject
-from npu_assay.conformance.programs.graph import Fill, Value
+from npu_assay.conformance.programs.graph import Fill, Graph, LayerInParts, Value
 
 # ------------------------------------------------------------------------------------ floats
 
@@ -88,6 +88,8 @@ def float_linear_cases(precision: str, limits: Limits) -> list[CaseDraft]:
     drafts += [accepted("open_axes_0_and_1", _open_rows(precision))]
     if precision in ("static_int8_per_channel", "dynamic_int8"):
         drafts += axes(precision)
+    if precision == "static_int8_per_channel":
+        drafts += weights_alone(precision)
     if precision in DYNAMIC:
         drafts += tokens(precision)
     if precision == "dynamic_int8":
@@ -118,6 +120,21 @@ def axes(precision: str) -> Iterator[CaseDraft]:
     scales = u.values[1].quant
     assert scales is not None
     yield outside("weight_axis", "inputs", u.with_value("w", quant=replace(scales, axis=1)))
+
+
+def weights_alone(precision: str) -> Iterator[CaseDraft]:
+    """Quantized weights of a layer between real numbers, as torchao's weight-only quantization has them."""
+    x, bias = real("x", (3, 2 * GROUP), "fp32"), floats("b", (5,), "fp32")
+    for kind, name in ((precision, "weights_alone"), ("dynamic_int4", "weights_in_groups_alone")):
+        w = weights("w", (5, 2 * GROUP), kind)
+        yield outside("quantized", name, in_parts(Call(LINEAR, (x, w, bias), (X, W, B), None)))
+        yield outside("quantized", f"{name}_without_bias", in_parts(Call(LINEAR, (x, w), (X, W), None)))
+
+
+def in_parts(u: Call) -> Graph:
+    """The model of a layer that is decomposed."""
+    graph = model(u)
+    return replace(graph, steps=tuple(LayerInParts(**vars(step)) for step in graph.steps))
 
 
 def tokens(precision: str) -> Iterator[CaseDraft]:
