@@ -16,6 +16,7 @@ from typing import Any
 from torch import fx
 
 from npu_assay.conformance.explain.asking import Asking, spelled
+from npu_assay.conformance.explain.coded import coded_layer, is_coded
 from npu_assay.conformance.explain.company import FIXED, as_layers, in_company, of_its_own, weighted
 from npu_assay.conformance.explain.costs import nbytes, values
 from npu_assay.conformance.explain.cures import COPIES
@@ -104,6 +105,13 @@ class Causes:
 
     def _look_at(self, one: Operator) -> None:
         """Sort it: for itself, or for another."""
+        layer = coded_layer(self.nodes[one.name])
+        if layer is not None and not self._delegated(layer):
+            if layer.name == one.name:
+                self.own[one.name] = one.reasons or (SILENT,)
+            else:
+                self.follows[one.name] = layer.name
+            return
         product = product_of(self.lowered.program, self.nodes[one.name])
         if product is not None and not self._delegated(product):
             self.follows[one.name] = product.name
@@ -208,7 +216,7 @@ class Causes:
             return False
         kinds = DEQUANTIZE | DEQUANTIZE_DYNAMIC | {DEQUANTIZE_PER_GROUP}
         nodes = self.lowered.program.graph.nodes
-        return not any(n.op == "call_function" and target_name(n.target) in kinds for n in nodes)
+        return not any(n.op == "call_function" and (target_name(n.target) in kinds or is_coded(n)) for n in nodes)
 
     # -------------------------------------------------------------------------------- causes
 

@@ -23,7 +23,7 @@ from npu_assay.conformance.explain.inside import codes_inside
 from npu_assay.conformance.explain.layers import infinite_of, layers_of
 from npu_assay.conformance.explain.lowered import Lowered, lower, origins
 from npu_assay.conformance.explain.models import Model, Quantized, quantize
-from npu_assay.conformance.explain.numbers import Outputs, compared
+from npu_assay.conformance.explain.numbers import Outputs, compared, empty
 from npu_assay.conformance.explain.origins import module_of
 from npu_assay.conformance.explain.record import NO_FILE, Cause, Change, Explained, nothing
 from npu_assay.conformance.explain.training import trained, warnings_of
@@ -51,6 +51,15 @@ class How:
 CHANGED = 8  # causes for which a change is looked for
 RUNS = 4  # inputs that results are compared on
 LOOKS = 2  # inputs that layers are looked at with
+BACKEND_WRONG = (
+    "the device's results carry nothing of the model's ({:.1f} dB), while torch computes the same delegates right: the"
+    " backend computes what it took wrong; assay reduce --of wrong looks for an operator that shows it"
+)
+LOWERED_WRONG = (
+    "the device's results carry nothing of the model's ({:.1f} dB), nor do its delegates as torch computes them: the"
+    " lowered program is another one"
+)
+COMES_QUANTIZED = "the model comes quantized, and is taken as it is: --calibrate only says what it runs on"
 NO_EDGE_FILE = f"{NO_FILE}: ExecuTorch refuses models with operators that have no form in its edge dialect"
 
 
@@ -69,7 +78,8 @@ def explained(model: Model, backend: Backend, samples: Sequence[Given] | None, h
     found = tuple(_changed(cause, causes, asking) if n < CHANGED else cause for n, cause in enumerate(found))
     one = Explained(backend.name, quantized is not None, operators, found, lowered.delegates, None, None, ())
     warned = quantized.warnings if quantized is not None else ()
-    one = replace(one, warnings=(*warnings_of(training), *warned, *_left_over(len(model.inputs))))
+    given = (COMES_QUANTIZED,) if samples is not None and model.is_quantized else ()
+    one = replace(one, warnings=(*warnings_of(training), *given, *warned, *_left_over(len(model.inputs))))
     measured = _Measured(model, quantized, lowered, backend, list(model.inputs)[:RUNS])
     return measured.told_of(one), measured.buffer
 
@@ -81,7 +91,15 @@ def _left_over(count: int) -> Iterator[str]:
 
 
 def told(error: BaseException) -> str:
-    """An error in one line."""
+    """An error in one line, with the one that it came of where its text does not say that one."""
+    first = error
+    while first.__cause__ is not None:
+        first = first.__cause__
+    text = _line(error)
+    return text if " ".join(message(first).split())[:80] in text else f"{text} <- {_line(first)}"
+
+
+def _line(error: BaseException) -> str:
     return f"{type_name(error)}: {' '.join(message(error).split())[:400]}"
 
 
@@ -142,8 +160,8 @@ class _Measured:
         self.buffer = made.buffer
         return {"program": len(self.buffer), "memory": memory}
 
-    def numbers(self, _: Explained) -> dict[str, Any]:
-        """Device, quantized model and float model on the first inputs."""
+    def numbers(self, one: Explained) -> dict[str, Any]:
+        """Device, quantized model and float model on the first inputs; a warning where the device's carry nothing."""
         edge = self.lowered.manager.exported_program()
         runtimes = {self.backend.details.__name__: self.backend.runtime}
         flat = [each.leaves for each in self.inputs]
@@ -151,7 +169,13 @@ class _Measured:
         if self.quantized is not None:
             runs["quantized"] = _called(self.coded, self.inputs)
         runs["torch" if self.model.is_quantized else "float"] = _called(self.given, self.inputs)
-        return {"numbers": compared(runs)}
+        numbers = compared(runs)
+        if (lost := empty(numbers)) is None:
+            return {"numbers": numbers}
+        right = [_tensors(run_program(edge, each, original_modules=True)) for each in flat]
+        (again,) = compared({"delegates": right, lost.wanted: runs[lost.wanted]})
+        text = BACKEND_WRONG if again.sqnr is None or again.sqnr > 0 else LOWERED_WRONG
+        return {"numbers": numbers, "warnings": (*one.warnings, text.format(lost.sqnr))}
 
     def layers(self, _: Explained) -> dict[str, Any]:
         """The layers of a quantized model."""

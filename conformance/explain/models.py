@@ -20,6 +20,7 @@ from npu_assay.conformance.common.describing import message, own_place, type_nam
 from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.common.npy import FILE, NpyError, npy_arrays, npy_names
 from npu_assay.conformance.explain.archives import read_program
+from npu_assay.conformance.explain.coded import is_coded
 from npu_assay.conformance.explain.costs import values
 from npu_assay.conformance.explain.inputs import Given, Inputs, inputs_of, named, nested, others, random_inputs
 from npu_assay.conformance.explain.layers import Constants, constants_of
@@ -29,6 +30,7 @@ from npu_assay.conformance.explain.observing import decide_once
 from npu_assay.conformance.explain.origins import marked, origin_of, place_of
 from npu_assay.conformance.run.outline import NO_WORK
 from npu_assay.files import read_regular
+from npu_assay.partitioners.exir.decompose import with_plain_tensors
 from npu_assay.partitioners.exir.ops import target_name
 
 RANDOM = "random"
@@ -61,13 +63,14 @@ class Model:
 
     @property
     def is_quantized(self) -> bool:
-        """Whether it has quantize and dequantize nodes already."""
-        nodes = self.program.graph.nodes
-        return any(n.op == "call_function" and target_name(n.target) in NO_WORK - {"getitem"} for n in nodes)
+        """Whether it has quantize and dequantize nodes already, PT2E's or those of torchao's `quantize_`."""
+        calls = [node for node in self.program.graph.nodes if node.op == "call_function"]
+        return any(target_name(node.target) in NO_WORK - {"getitem"} or is_coded(node) for node in calls)
 
 
 def model_of(program: ExportedProgram, inputs: Sequence[Given] | None = None) -> Model:
     """A program as a model that runs on these inputs, or on random ones. Raises UsageError for others."""
+    program = with_plain_tensors(program)
     return Model("program", program, _all(program, inputs) if inputs else (random_inputs(program, 0),))
 
 
@@ -89,7 +92,7 @@ def load_model(spec: str) -> Model:
 
 
 def _from_file(path: Path) -> Model:
-    program = read_program(path)
+    program = with_plain_tensors(read_program(path))
     try:
         return Model(path.name, program, (random_inputs(program, 0),))
     except Exception as error:  # torch raises anything for inputs that nobody can have
@@ -98,7 +101,7 @@ def _from_file(path: Path) -> Model:
 
 def _exported(spec: str, found: object) -> tuple[ExportedProgram, tuple[Inputs, ...]]:
     if isinstance(found, ExportedProgram):
-        return found, (random_inputs(found, 0),)
+        return with_plain_tensors(found), (random_inputs(found, 0),)
     if not isinstance(found, tuple) or len(found) not in (2, 3) or not isinstance(found[0], nn.Module):
         kind = type(found).__name__
         raise UsageError(f"model {spec!r}: found {kind}, expected {EXPECTED}, or an ExportedProgram")
@@ -106,7 +109,7 @@ def _exported(spec: str, found: object) -> tuple[ExportedProgram, tuple[Inputs, 
     inputs = _example(spec, given)
     try:
         with torch.no_grad():
-            program = torch.export.export(module.eval(), inputs.args, dict(inputs.kwargs))
+            program = with_plain_tensors(torch.export.export(module.eval(), inputs.args, dict(inputs.kwargs)))
     except Exception as error:
         raise UsageError(f"model {spec!r}: torch.export cannot export it: {_told(error)}") from error
     return program, (inputs_of(program, inputs),)

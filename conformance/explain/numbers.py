@@ -21,6 +21,12 @@ def compared(runs: Mapping[str, Sequence[Outputs]]) -> tuple[Comparison, ...]:
     return tuple(_comparison(a, b, runs[a], runs[b]) for a, b in pairs)
 
 
+def empty(found: Sequence[Comparison]) -> Comparison | None:
+    """The device beside what it was made of, if the difference is as large as the results; None if they say more."""
+    first = found[0] if found else None
+    return first if first is not None and first.sqnr is not None and first.sqnr <= 0 else None
+
+
 def _comparison(given: str, wanted: str, a: Sequence[Outputs], b: Sequence[Outputs]) -> Comparison:
     pairs = [(x, y) for xs, ys in zip(a, b, strict=True) for x, y in zip(xs, ys, strict=True)]
     x, y = _flat(x for x, _ in pairs), _flat(y for _, y in pairs)

@@ -172,7 +172,14 @@ def _undelegated(graph: Graph, asking: Asking) -> bool:
 
 
 def _wrong(graph: Graph, asking: Asking) -> bool:
-    """It is delegated, and a result is off by more than a step of its codes, or a millionth of the largest number."""
+    """It runs, delegated, and a result is off by more than a step of its codes or a millionth of the largest number."""
+    with suppress(Exception):  # a backend may raise anything, which is no number
+        return _is_off(graph, asking)
+    return False
+
+
+def _is_off(graph: Graph, asking: Asking) -> bool:
+    """As `_wrong`; raises what the backend raises."""
     program = prepared(graph, asking.backend, asking.table.preserve, asking.table.mark)
     backend, inputs = asking.backend, model_inputs(graph)
     lowered = to_backend(program, backend.partitioner(), details={backend.details.__name__: backend.details})
@@ -198,7 +205,7 @@ def _crash(graph: Graph, asking: Asking) -> bool:
     def attempt() -> NoReturn:
         signal.alarm(WITHIN)
         try:
-            _wrong(graph, asking)
+            _is_off(graph, asking)
         except Exception:  # noqa: BLE001  (a backend may raise anything)
             os._exit(1)
         os._exit(0)
