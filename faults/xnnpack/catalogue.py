@@ -24,6 +24,7 @@ TAGS: tuple[Entry, ...] = (
     ("dropped", "zero_points_taken", (f"{LINEAR}/static_int8/weight_zero_point/",), ("tag",)),
     ("dropped", "scales_mixed", (f"{CAT}/static_int8/same_qparams/",), ("tag",)),
     ("dropped", "scale_unlimited", (f"{LINEAR}/static_int8/requant_scale/",), ("tag",)),
+    ("dropped", "layers_in_parts_taken", (f"{LINEAR}/static_int8_per_channel/quantized/",), ("tag",)),
     ("dropped", "doubles_taken", ("aten.exp.default/fp32/dtype/",), ("tag",)),
     ("misnamed", "another_reason", (f"{SOFTMAX}/fp32/last_dim/",), ("reason",)),
     ("tightened", "never_on_codes", ("aten.mul.Tensor/static_int8/operator/",), ("delegates",)),

@@ -91,6 +91,7 @@ rank_off_by_one = with_config("aten.abs.default", common=instead("max_rank", _ra
 stride_off_by_one = with_config("aten.max_pool2d.default", rules=instead("stride_within_kernel", _stride_below_kernel))
 zero_points_taken = with_config("aten.linear.default", rules=without("weight_zero_point"))
 scales_mixed = with_config("aten.cat.default", rules=without("same_qparams"))
+layers_in_parts_taken = with_config("aten.addmm.default", rules=without("quantized"))
 scale_unlimited = with_config("aten.linear.default", rules=without("requant_scale"))
 doubles_taken = with_config("aten.exp.default", common=without("dtype"))
 another_reason = with_config("aten._softmax.default", rules=named("last_dim", "dims"))
