@@ -6,15 +6,18 @@ import re
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pytest
 from click.testing import CliRunner
+from rich.console import Console
 
 from npu_assay.conformance import findings as index
 from npu_assay.conformance.cli import main
 from npu_assay.conformance.findings import SEVERITIES, Finding, findings, regression
 from npu_assay.conformance.record.certificate import read_certificate
+from npu_assay.conformance.report.console import _print_not_shown
 from npu_assay.conformance.run.selection import all_cases, select
 from npu_assay.conformance.table import load_table
 
@@ -170,3 +173,25 @@ def test_our_own_backends_pass(spec: str, tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output[-2000:]
     certificate = read_certificate((tmp_path / "run" / "certificate.json").read_text())
     assert not certificate.certified and certificate.selection.expression == "regression"
+
+
+class _Ran:
+    """A result, as far as the summary asks."""
+
+    def __init__(self, case: str, status: str = "pass") -> None:
+        self.case, self.status = case, status
+
+
+@pytest.mark.parametrize(("flags", "shown"), [("fpu sse2", False), ("fpu avx512_fp16", True), ("fp asimdhp", True)])
+def test_what_a_processor_cannot_show_is_not_judged(flags: str, shown: bool, tmp_path: Path) -> None:
+    (cpu := tmp_path / "cpuinfo").write_text(f"flags: {flags}\n")
+    told, console = FOUND["half-ends-early"], Console(record=True, width=200)
+    asked: list[Any] = [_Ran(case) for case in told.cases]
+    with patch.object(index, "CPU", cpu):
+        index.processor_flags.cache_clear()
+        judged = [_print_not_shown(console, "executorch:xnnpack", asked + more) for more in ([], [_Ran("other")])]
+        failed = _print_not_shown(console, "executorch:xnnpack", [_Ran(case, "fail") for case in told.cases])  # type: ignore[misc]
+        others = _print_not_shown(console, "xnnpack", asked)
+    index.processor_flags.cache_clear()
+    assert (judged, failed, others) == ([shown, True], True, True)
+    assert console.export_text().count("not judged on this machine: regression/half-ends-early") == (0 if shown else 2)

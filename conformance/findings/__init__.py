@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -11,6 +11,7 @@ from pathlib import Path
 WORD = "regression"
 """A word of `-k`: the cases of every finding; `regression/NAME`: those of one finding."""
 FILE = Path(__file__).with_name("shipped.toml")
+CPU = Path("/proc/cpuinfo")
 SEVERITIES: Mapping[str, str] = {
     "wrong numbers": "silent: nothing is raised, and results differ from the model's",
     "crash": "an internal error ends the quantizer, the partitioner or the compiler, or the process dies",
@@ -28,7 +29,8 @@ class Finding:
     page: of docs/reports, without its ending. releases: the backends that show it, by spec, with the release.
     severity: a key of SEVERITIES. reach: the shortest way on which a user meets it. upstream: issue and pull request
     numbers, or that none was found as of a date. cases: ids of cases; where no table has one, `without` says why.
-    processor: a feature that the processor must have; the cases pass on others.
+    processor: features of which the processor must have one, and flags: what they are called in /proc/cpuinfo; the
+    cases pass on others.
     """
 
     name: str
@@ -41,6 +43,7 @@ class Finding:
     cases: tuple[str, ...]
     without: str = ""
     processor: str = ""
+    flags: tuple[str, ...] = ()
 
     def shown_by(self, backend: str, version: str) -> bool:
         """Whether a release of the backend's project shows the finding; version: as `releases` spells it, "1.5.1"."""
@@ -65,9 +68,21 @@ def findings() -> Mapping[str, Finding]:
     """Every finding, by name."""
     data = tomllib.loads(FILE.read_text(encoding="utf-8"))
     return {
-        name: Finding(name, **{**entry, "cases": tuple(entry.get("cases", ()))})  # an unknown key is a TypeError
+        name: Finding(name, **{**entry, **{key: tuple(entry.get(key, ())) for key in ("cases", "flags")}})
         for name, entry in data.items()
     }
+
+
+@cache
+def processor_flags() -> frozenset[str]:
+    """The features of this machine's processor, among other words; empty where the system does not list them."""
+    return frozenset(CPU.read_text(encoding="utf-8").split() if CPU.exists() else ())
+
+
+def not_shown_here(backend: str, cases: Collection[str]) -> tuple[Finding, ...]:
+    """The findings in a backend whose cases are among these, and that this machine's processor cannot show."""
+    told = (one for one in findings().values() if backend in one.releases and one.flags)
+    return tuple(one for one in told if set(one.cases) & set(cases) and not processor_flags() & set(one.flags))
 
 
 def regression(word: str) -> frozenset[str] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from npu_assay.conformance.common.escaped import counted, plain
+from npu_assay.conformance.findings import WORD, not_shown_here
 from npu_assay.conformance.record.certificate import UNDECIDED, Certificate, verdict_text
 from npu_assay.conformance.record.levels import NUMBERS, named, unjudged
 from npu_assay.conformance.record.results import CaseResult
@@ -121,12 +122,23 @@ def summary(console: Console, report: Report, folder: Path) -> None:
     if certificate.certified:
         _print_certified(console, name, certificate)
         return
+    is_judged = _print_not_shown(console, certificate.backend["spec"], report.results)
     if certificate.passed:
-        headline = named("[bold green]PASSED[/]", level)
+        headline = named("[bold green]PASSED[/]" if is_judged else "[bold yellow]NOT JUDGED[/]", level)
         console.print(f"{headline}: {escape(name)}{unjudged(level)}", highlight=False, soft_wrap=True)
         console.print(f"  no certificate: {escape(plain(certificate.objections[0]))}", highlight=False, soft_wrap=True)
         return
     _print_not_passed(console, name, certificate)
+
+
+def _print_not_shown(console: Console, backend: str, results: Sequence[CaseResult]) -> bool:
+    """The findings that passed as this machine's processor cannot show them; whether anything else was asked."""
+    passed = {result.case for result in results if result.status == "pass"}
+    hidden = not_shown_here(backend, passed)
+    for one in hidden:
+        text = f"not judged on this machine: {WORD}/{one.name}, which a processor with {one.processor} shows"
+        console.print(text, highlight=False, soft_wrap=True)
+    return not hidden or any(result.case not in one.cases for one in hidden for result in results)
 
 
 def _print_not_passed(console: Console, name: str, certificate: Certificate) -> None:

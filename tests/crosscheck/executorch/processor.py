@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from npu_assay.conformance.findings import processor_flags
 
-CPU = Path("/proc/cpuinfo")
-FLAGS = frozenset(CPU.read_text().split() if CPU.exists() else ())
+FLAGS = processor_flags()
 """The names of the features, among other words; empty where the system does not list them."""
