@@ -74,8 +74,7 @@ KNOWN = {
 }
 """What Vela 5.1.0 refuses although the tables promise it.
 
-Average pools of more than 8 rows or columns that ceil_mode pads, which users of ExecuTorch 1.5.1 meet:
-arm-average-pool-ceil-mode in docs/reports/findings.
+Average pools of more than 8 rows or columns that ceil_mode pads, which Arm's quantizer does not write.
 Conv3d in 16 bits on Ethos-U55 whose results have planes of more than 16,384 rows: the table has no limit for how they
 are turned back, and nobody looked whether users of 1.5.1 meet it.
 """
