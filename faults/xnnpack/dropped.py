@@ -61,7 +61,7 @@ INTERNAL = frozenset(
     {
         "beta",
         "bias_shape",
-        "finite_slope",
+        "float32_number",
         "first_result",
         "group_codes",
         "memory_format",

@@ -10,7 +10,7 @@ from torch import fx
 from npu_assay.partitioners.exir.cluster import HARDTANH, RELU
 from npu_assay.partitioners.exir.nodes import argument, operand, pair, rank
 from npu_assay.partitioners.exir.ops import target_name
-from npu_assay.partitioners.exir.qdq import QParams
+from npu_assay.partitioners.exir.qdq import QParams, is_dequantize, qparams
 from npu_assay.partitioners.exir.rules import Rule
 
 BOUNDS = (("min_val", -1.0), ("max_val", 1.0))
@@ -47,6 +47,18 @@ def qparams_change(before: QParams | None, after: QParams | None) -> str | None:
     if before is None or after is None or before.same_values(after):
         return None
     return f"({before.scale}, {before.zero_point}) in, ({after.scale}, {after.zero_point}) out"
+
+
+def other_meaning(dequantize: fx.Node) -> str | None:
+    """What gives the codes that a dequantize reads another scale or zero point; None when nothing does."""
+    source, params = operand(dequantize), qparams(dequantize)
+    if source is None or params is None:
+        return None
+    for other in (source, *filter(is_dequantize, source.users)):
+        known = qparams(other)
+        if known is not None and not known.same_values(params):
+            return f"{dequantize.name} and {other.name} differ"
+    return None
 
 
 def bounds(node: fx.Node) -> tuple[float, float]:

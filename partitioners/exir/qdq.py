@@ -20,6 +20,9 @@ from npu_assay.partitioners.exir.ops import (
     target_name,
 )
 
+SMALLEST_NORMAL = 2.0**-126
+"""The smallest float32 with all of its 24 bits, and so the smallest scale that compiled models hold."""
+
 
 @dataclass(frozen=True)
 class QParams:
@@ -47,7 +50,7 @@ class QParams:
         """Why int8 hardware cannot hold such a value; None if it can."""
         if self.dtype != torch.int8:
             return f"type {str(self.dtype).removeprefix('torch.')}"
-        if not (math.isfinite(self.scale32) and self.scale32 > 0):
+        if not (math.isfinite(self.scale32) and self.scale32 >= SMALLEST_NORMAL):
             return f"scale {self.scale}"
         return None if -128 <= self.zero_point <= 127 else f"zero point {self.zero_point}"
 

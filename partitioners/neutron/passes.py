@@ -35,7 +35,7 @@ from npu_assay.partitioners.exir.ops import (
 from npu_assay.partitioners.exir.qdq import is_compute, is_dequantize, is_quantize, qparams
 from npu_assay.partitioners.exir.values import fake_like
 from npu_assay.partitioners.neutron.operators import OPERATORS
-from npu_assay.partitioners.neutron.support.division import DIVISION_RULES, divisor_values
+from npu_assay.partitioners.neutron.support.division import DIVISION_RULES, divisor_values, reciprocal_codes
 from npu_assay.partitioners.neutron.support.rule import Context
 
 VIEW = "aten.view_copy.default"
@@ -253,13 +253,6 @@ class DivideToMultiply(ConstantPass):
                 replace(node, "aten.mul.Tensor", (node.args[0], _reciprocals(module, node, divisor)))
                 if old is not None and not old.users:
                     module.graph.erase_node(old)
-
-
-def reciprocal_codes(divisor: torch.Tensor) -> tuple[torch.Tensor, float]:
-    """int8 codes of 1 / divisor (float64), rounded half to even, and their scale, a float32 number."""
-    reciprocal = 1.0 / divisor
-    scale = (reciprocal.abs().max() / 127).to(torch.float32).item()
-    return torch.round(reciprocal / scale).to(torch.int8), scale
 
 
 def _reciprocals(module: fx.GraphModule, node: fx.Node, divisor: torch.Tensor) -> fx.Node:

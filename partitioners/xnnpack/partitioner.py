@@ -16,6 +16,7 @@ from npu_assay.partitioners.exir.backend.partitioner import DELEGATION_TAG, Dele
 from npu_assay.partitioners.exir.constants import constant_values
 from npu_assay.partitioners.exir.nodes import operand
 from npu_assay.partitioners.exir.ops import GETITEM, target_name
+from npu_assay.partitioners.exir.qdq import qparams
 from npu_assay.partitioners.exir.reach import NodeSet, Reach, in_a_circle
 from npu_assay.partitioners.exir.rules import rejection
 from npu_assay.partitioners.xnnpack.config import PartitionerConfig
@@ -23,7 +24,7 @@ from npu_assay.partitioners.xnnpack.configs import ALL_CONFIGS
 from npu_assay.partitioners.xnnpack.grouping import Groups, merged
 from npu_assay.partitioners.xnnpack.options import ConfigPrecisionType, Options, precisions, refuse_unknown
 from npu_assay.partitioners.xnnpack.patterns import AFFINE, ANY_CHOOSE, ANY_DEQUANTIZE, ANY_QUANTIZE, leaves
-from npu_assay.partitioners.xnnpack.products import PLACES
+from npu_assay.partitioners.xnnpack.products import PLACES, takes_codes
 from npu_assay.partitioners.xnnpack.site import Program, Site
 
 LOGGER = logging.getLogger(__name__)
@@ -211,7 +212,9 @@ def private_rejections(site: Site, reasons: Reasons) -> tuple[Rejection, ...]:
     starts = (found.quantised.dequantize, *(() if found.dynamic is None else (found.dynamic.choose,)))
     for start in starts:
         for consumer, _ in leaves(start):
-            if consumer is not found.pad and reasons.get(consumer, True):
+            # Of parameters that are known, a reader gets the numbers by a conversion of its own.
+            fits = qparams(start) is not None or takes_codes(consumer, site.precisions)
+            if consumer is not found.pad and (reasons.get(consumer, True) or not fits):
                 return (rejection(site.node, "private_operands", f"{consumer.name} uses {start.name}", PRIVATE),)
     return ()
 

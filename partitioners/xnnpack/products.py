@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import torch
 from torch import fx
 
 from npu_assay.partitioners.exir.nodes import argument, operand, shape
@@ -22,6 +23,7 @@ from npu_assay.partitioners.xnnpack.patterns import (
     quantised_weight,
 )
 
+_INT32 = torch.iinfo(torch.int32)
 CONVOLUTION = "aten.convolution.default"
 LINEAR = "aten.linear.default"
 PAD = "aten.constant_pad_nd.default"
@@ -141,3 +143,23 @@ def output_count(node: fx.Node) -> int:
     """How many outputs, and so bias elements, a product has."""
     sizes = shape(node)
     return sizes[1 if target_name(node.target) == CONVOLUTION else -1]
+
+
+def takes_codes(node: fx.Node, enabled: Sequence[ConfigPrecisionType]) -> bool:
+    """Whether the node is computed on its operands' codes: a product of stored codes, or the padding before one."""
+    user = only_user(node) if is_named(node, frozenset({PAD})) else node
+    places = None if user is None else PLACES.get(target_name(user.target))
+    if user is None or places is None:
+        return False
+    found = product(user, places, enabled)
+    return found.quantised is not None and (user is node or found.pad is node)
+
+
+def bias_codes(bias: torch.Tensor, scales: torch.Tensor | float) -> torch.Tensor:
+    """A bias as int32 codes of these scales, those of the activation times the weights'.
+
+    Rounded half to even, in float32 from a reciprocal: the numbers that quantize_per_tensor and
+    quantize_per_channel give.
+    """
+    codes = (bias.reshape(-1).to(torch.float32) * (1.0 / scales)).round().clamp(_INT32.min, _INT32.max)
+    return codes.to(torch.float64).clamp(_INT32.min, _INT32.max).to(torch.int32)

@@ -156,8 +156,12 @@ def _negated_wide(operation: Operation, tensor: str, quant: QParams) -> str:
 
 
 def clamp(operation: Operation) -> Value:
-    """aten.relu, aten.hardtanh, aten.clamp: CLAMP to the codes of the limits, after a RESCALE between two scales."""
+    """aten.relu, aten.hardtanh, aten.clamp: CLAMP to the codes of the limits, after a RESCALE between two scales.
+
+    Of two crossed limits torch takes the upper one.
+    """
     x, (low, high) = operation.first, bounds(operation.node)
+    low = min(low, high)
     if is_plain([x]):
         return _clamp_plain(operation, x, low, high)
     y = operation.y

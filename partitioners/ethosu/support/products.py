@@ -87,10 +87,23 @@ def largest_sum(node: fx.Node, largest: int, context: Context) -> int:
     if codes is None:
         outputs = shape(weight)[output_axis(node)]
         return largest * MAX_WEIGHT * (math.prod(shape(weight)) // outputs)
-    bias = operand(node, 2)
-    data = context.data(bias.args[0]) if bias is not None and is_dequantize(bias) else None
-    offset = 0 if data is None or not data.numel() else int(data.to(torch.int64).abs().max())
-    return largest * int(weight_sums(node, codes).max()) + offset if codes.numel() else 0
+    return largest * int(weight_sums(node, codes).max()) + _largest_bias(node, context) if codes.numel() else 0
+
+
+def _largest_bias(node: fx.Node, context: Context) -> int:
+    """The largest bias in steps of input scale * weight scale, which the compiler writes; 0 when it is not known."""
+    bias, x, scales = operand(node, 2), input_qparams(node), weight_scales(node, context)
+    coded = bias is not None and is_dequantize(bias)
+    data = context.data(bias.args[0] if coded and bias is not None else bias)
+    own = scales_of(bias, context) if coded and bias is not None else torch.ones(1)
+    if data is None or not data.numel() or own is None or x is None or scales is None:
+        return 0
+    if scales.numel() not in (1, data.numel()):
+        scales = scales.min()
+    if own.numel() not in (1, data.numel()):
+        own = own.max()
+    steps = data.flatten().to(torch.float64).abs() * own / (scales * x.scale)
+    return int(steps.clamp(max=2.0**31).max())
 
 
 def weight_sums(node: fx.Node, codes: torch.Tensor) -> torch.Tensor:

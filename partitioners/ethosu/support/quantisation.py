@@ -20,13 +20,12 @@ from npu_assay.partitioners.ethosu.support.common import (
 )
 from npu_assay.partitioners.ethosu.support.rule import Context, Rule
 from npu_assay.partitioners.exir.ops import DEQUANTIZE_PER_CHANNEL, GETITEM, QUANTIZE_PER_CHANNEL
-from npu_assay.partitioners.exir.qdq import QParams, qparams
+from npu_assay.partitioners.exir.qdq import SMALLEST_NORMAL, QParams, qparams
 from npu_assay.partitioners.exir.rules import rule
 
 CODES = (torch.int8, torch.int16)
 CONSTANT_CODES = (torch.int8, torch.int16, torch.int32)
 PER_CHANNEL = (QUANTIZE_PER_CHANNEL, DEQUANTIZE_PER_CHANNEL)
-SMALLEST_NORMAL = 2.0**-126
 
 
 def origin(node: fx.Node) -> fx.Node:

@@ -10,6 +10,7 @@ from torch import fx
 
 from npu_assay.partitioners.exir.compiling import refusal, require
 from npu_assay.partitioners.exir.ops import QUANTIZE_PER_TENSOR, target_name
+from npu_assay.partitioners.exir.qdq import SMALLEST_NORMAL
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,7 @@ class Quantisation:
         return Quantisation(self.scales, self.zero_points, axis)
 
 
-# The normal float32 numbers.
-SMALLEST = 2.0**-126
+# The largest float32 number.
 LARGEST = (2 - 2.0**-23) * 2.0**127
 
 LOGISTIC_OUTPUT = (1 / 256, -128)
@@ -64,7 +64,7 @@ def per_tensor(node: fx.Node) -> Quantisation:
 
 def stored_scale(node: fx.Node, scale: float) -> float:
     """The scale as a flatbuffer stores it. Raises CompileError unless that is a positive normal float32."""
-    require(SMALLEST <= scale <= LARGEST, node, "scale", scale, f"a float32 from {SMALLEST} to {LARGEST}")
+    require(SMALLEST_NORMAL <= scale <= LARGEST, node, "scale", scale, f"a float32 from {SMALLEST_NORMAL} to {LARGEST}")
     return float32(scale)
 
 

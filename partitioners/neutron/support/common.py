@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import fx
 
-from npu_assay.partitioners.common.rules import qparams_change
+from npu_assay.partitioners.common.rules import other_meaning, qparams_change
 from npu_assay.partitioners.exir.nodes import operand, rank, shape, size_text
 from npu_assay.partitioners.exir.ops import DEQUANTIZE_PER_CHANNEL, GETITEM, target_name
 from npu_assay.partitioners.exir.qdq import QParams, input_qparams, is_dequantize, is_quantize, output_qparams, qparams
@@ -66,6 +66,13 @@ def operand_problem(node: fx.Node, source: fx.Node) -> str | None:
     if target_name(source.target) == DEQUANTIZE_PER_CHANNEL:
         return None if is_weight(node, source) else f"operand {source.name} is quantized per channel"
     return _defect(f"operand {source.name}", qparams(source))
+
+
+@rule("one_meaning")
+def one_meaning(node: fx.Node, context: Context) -> str | None:
+    """whoever reads the same codes must give them the same scale and zero point"""
+    found = (other_meaning(source) for source in node.all_input_nodes if is_dequantize(source))
+    return next((text for text in found if text is not None), None)
 
 
 def _defect(what: str, params: QParams | None) -> str | None:

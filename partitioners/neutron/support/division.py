@@ -11,6 +11,7 @@ from npu_assay.partitioners.exir.qdq import is_dequantize, qparams
 from npu_assay.partitioners.exir.rules import rule
 from npu_assay.partitioners.neutron.support.common import device_rank, operand_problem, result_problem
 from npu_assay.partitioners.neutron.support.elementwise import any_dim_multiple
+from npu_assay.partitioners.neutron.support.rescale import LARGEST_SCALE, LEAST_SCALE
 from npu_assay.partitioners.neutron.support.rule import Context
 
 # Closer to zero than this, a divisor counts as zero. Source: v1.3.1.
@@ -40,6 +41,17 @@ def divisor_values(node: fx.Node, context: Context) -> torch.Tensor | None:
     if data is None or params is None:
         return None if data is None else data.to(torch.float64)
     return (data.to(torch.float64) - params.zero_point) * params.scale32
+
+
+def reciprocal_scale(divisor: torch.Tensor) -> float:
+    """The scale of the int8 codes of 1 / divisor (float64), a float32 number."""
+    return (1.0 / divisor).abs().max().div(127).to(torch.float32).item()
+
+
+def reciprocal_codes(divisor: torch.Tensor) -> tuple[torch.Tensor, float]:
+    """int8 codes of 1 / divisor (float64), rounded half to even, and their scale."""
+    scale = reciprocal_scale(divisor)
+    return torch.round(1.0 / divisor / scale).to(torch.int8), scale
 
 
 @rule("quantized")
@@ -73,4 +85,14 @@ def nonzero_divisor(node: fx.Node, context: Context) -> str | None:
     return f"{bad.numel()} of {values.numel()} divisors are {bad[0].item():g}" if bad.numel() else None
 
 
-DIVISION_RULES = (quantized, static_divisor, nonzero_divisor, any_dim_multiple, device_rank)
+@rule("rescale")
+def reciprocals(node: fx.Node, context: Context) -> str | None:
+    """the scales must be ones that 32-bit fixed-point arithmetic can hold without overflow"""
+    values = divisor_values(node, context)
+    if values is None or nonzero_divisor(node, context) is not None:
+        return None
+    scale = reciprocal_scale(values)
+    return None if LEAST_SCALE <= scale <= LARGEST_SCALE else f"reciprocals with scale {scale:.6g}"
+
+
+DIVISION_RULES = (quantized, static_divisor, nonzero_divisor, reciprocals, any_dim_multiple, device_rank)

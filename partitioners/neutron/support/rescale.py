@@ -14,10 +14,17 @@ from torch import fx
 
 from npu_assay.partitioners.exir.nodes import argument, operand, shape
 from npu_assay.partitioners.exir.ops import target_name
-from npu_assay.partitioners.exir.qdq import QParams, input_qparams, is_dequantize, qparams
+from npu_assay.partitioners.exir.qdq import QParams, input_qparams, is_dequantize, output_quantize, qparams
 from npu_assay.partitioners.neutron.support.activation import bounds
 from npu_assay.partitioners.neutron.support.rule import Context
-from npu_assay.partitioners.neutron.support.weights import BIAS_POSITION, weight_scales, weight_source
+from npu_assay.partitioners.neutron.support.weights import (
+    BIAS_POSITION,
+    is_bias,
+    scales_of,
+    through_permute,
+    weight_scales,
+    weight_source,
+)
 
 LIMIT = 2.0**31
 # ADD shifts its operands left by this many bits before it adds them.
@@ -26,7 +33,21 @@ ADD_SHIFT = 2.0**20
 SOFTMAX_SHIFT = 2.0**26
 WEIGHT_RANGE = 128
 
+LEAST_SCALE, LARGEST_SCALE = 2.0**-40, 2.0**40
+"""What the device takes: products and quotients of three such scales stay within float32."""
+
 Problem = Callable[[fx.Node, QParams, QParams, Context], str | None]
+
+
+def scale_problem(node: fx.Node, context: Context) -> str | None:
+    """A scale of an operand or the result that the device does not take; a bias has those that follow from others."""
+    sources = (through_permute(node, source) for source in node.all_input_nodes if not is_bias(node, source))
+    for member in (*filter(is_dequantize, sources), output_quantize(node)):
+        scales = None if member is None else scales_of(member, context)
+        wrong = [] if scales is None else scales[(scales < LEAST_SCALE) | (scales > LARGEST_SCALE)].tolist()
+        if wrong and member is not None:
+            return f"{member.name} has scale {wrong[0]:.6g}"
+    return None
 
 
 def span(params: QParams) -> int:

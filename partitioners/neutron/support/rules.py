@@ -12,12 +12,13 @@ from npu_assay.partitioners.exir.qdq import input_qparams, output_qparams
 from npu_assay.partitioners.exir.rules import rejection, rejections, rule
 from npu_assay.partitioners.neutron.operators import operators
 from npu_assay.partitioners.neutron.releases import FIRST, RELEASES
-from npu_assay.partitioners.neutron.support.common import fused_activation, quantized, static_shape
+from npu_assay.partitioners.neutron.support.common import fused_activation, one_meaning, quantized, static_shape
 from npu_assay.partitioners.neutron.support.division import DIVISION_RULES
+from npu_assay.partitioners.neutron.support.rescale import scale_problem
 from npu_assay.partitioners.neutron.support.rule import Context, Rule
 from npu_assay.partitioners.neutron.support.stage import Partition, Stage, exclusive_dequantize, not_alone
 
-COMMON: tuple[Rule, ...] = (fused_activation, quantized)
+COMMON: tuple[Rule, ...] = (fused_activation, quantized, one_meaning)
 RULES_OF: Mapping[str, Mapping[str, tuple[Rule, ...]]] = {
     release: {name: row.rules for name, row in operators(release).items() if row.rules is not None}
     for release in RELEASES
@@ -34,9 +35,9 @@ def rescale(node: fx.Node, context: Context) -> str | None:
     name = target_name(node.target)
     problem = operators(context.release)[name].problem
     x, y = input_qparams(node, 1 if name == "aten.addmm.default" else 0), output_qparams(node)
-    if problem is None or x is None or y is None or x.defect() is not None or y.defect() is not None:
+    if x is None or y is None or x.defect() is not None or y.defect() is not None:
         return None
-    return problem(node, x, y, context)
+    return scale_problem(node, context) or (None if problem is None else problem(node, x, y, context))
 
 
 def node_rejections(node: fx.Node, context: Context) -> tuple[Rejection, ...]:

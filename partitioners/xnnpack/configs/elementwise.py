@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import fx
 
 from npu_assay.partitioners.common.rules import rank_is
-from npu_assay.partitioners.exir.cluster import RELU
+from npu_assay.partitioners.exir.cluster import HARDTANH, RELU
 from npu_assay.partitioners.exir.nodes import operand
 from npu_assay.partitioners.xnnpack.config import FP32, STATIC, PartitionerConfig, config
 from npu_assay.partitioners.xnnpack.lowering import elementwise
@@ -14,11 +14,13 @@ from npu_assay.partitioners.xnnpack.support.elementwise import (
     add_scale_ratio,
     alpha,
     approximate,
+    clamp_limits,
     constant_slopes,
     elu_scales,
     exponent,
-    finite_slope,
+    float32_number,
     last_dim,
+    limits_of_hardtanh,
     tensor_operands,
 )
 
@@ -33,16 +35,39 @@ AddConfig = config(
     fused=frozenset({RELU}),
 )
 CeilConfig = config("CeilConfig", "aten.ceil.default", elementwise.unary("Ceiling"))
-ClampConfig = config("ClampConfig", "aten.clamp.default", elementwise.clamp, precisions=(FP32, STATIC))
+ClampConfig = config(
+    "ClampConfig",
+    "aten.clamp.default",
+    elementwise.clamp,
+    precisions=(FP32, STATIC),
+    rules=clamp_limits(("min", "max")),
+)
 CosConfig = config("CosConfig", "aten.cos.default", elementwise.unary("Cos"))
 DivConfig = config("DivConfig", "aten.div.Tensor", elementwise.binary("Div"), rules=(tensor_operands,))
-EluConfig = config("EluConfig", "aten.elu.default", elementwise.elu, rules=(elu_scales,), is_preserved=True)
+EluConfig = config(
+    "EluConfig",
+    "aten.elu.default",
+    elementwise.elu,
+    rules=(float32_number("alpha", 1, 1.0), elu_scales),
+    is_preserved=True,
+)
 ExpConfig = config("ExpConfig", "aten.exp.default", elementwise.unary("Exp"))
 FloorConfig = config("FloorConfig", "aten.floor.default", elementwise.unary("Floor"))
 GeluConfig = config("GeluConfig", "aten.gelu.default", elementwise.gelu, rules=(approximate,))
 HardswishConfig = config("HardswishConfig", "aten.hardswish.default", elementwise.unary("Hardswish"), is_preserved=True)
-HardtanhConfig = config("HardtanhConfig", "aten.hardtanh.default", elementwise.clamp, precisions=(FP32, STATIC))
-LeakyReLUConfig = config("LeakyReLUConfig", "aten.leaky_relu.default", elementwise.leaky_relu, rules=(finite_slope,))
+HardtanhConfig = config(
+    "HardtanhConfig",
+    HARDTANH,
+    elementwise.clamp,
+    precisions=(FP32, STATIC),
+    rules=limits_of_hardtanh,
+)
+LeakyReLUConfig = config(
+    "LeakyReLUConfig",
+    "aten.leaky_relu.default",
+    elementwise.leaky_relu,
+    rules=(float32_number("negative_slope", 1, 0.01),),
+)
 LogConfig = config("LogConfig", "aten.log.default", elementwise.unary("Log"))
 MaximumConfig = config("MaximumConfig", "aten.maximum.default", elementwise.binary("Maximum"))
 MinimumConfig = config("MinimumConfig", "aten.minimum.default", elementwise.binary("Minimum"))

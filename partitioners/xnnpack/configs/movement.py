@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from npu_assay.partitioners.xnnpack.config import FP32, STATIC, PartitionerConfig, config
 from npu_assay.partitioners.xnnpack.lowering import movement, pooling
+from npu_assay.partitioners.xnnpack.support.elementwise import float32_number
 from npu_assay.partitioners.xnnpack.support.movement import (
     exact_scale,
     known_target,
@@ -32,7 +33,10 @@ CloneDimOrderConfig = config(
     "CloneDimOrderConfig", "dim_order_ops._clone_dim_order.default", movement.same, moves=True, rules=(memory_format,)
 )
 ConstantPadConfig = config(
-    "ConstantPadConfig", "aten.constant_pad_nd.default", movement.pad, rules=(non_negative_padding,)
+    "ConstantPadConfig",
+    "aten.constant_pad_nd.default",
+    movement.pad,
+    rules=(non_negative_padding, float32_number("value", 2, 0.0, infinite=True)),
 )
 PermuteConfig = config(
     "PermuteConfig",

@@ -14,9 +14,11 @@ from npu_assay.partitioners.xnnpack.patterns import result_path
 from npu_assay.partitioners.xnnpack.products import PLACES
 from npu_assay.partitioners.xnnpack.site import Rule, Site
 from npu_assay.partitioners.xnnpack.support.products import (
+    accumulators,
     bias_shape,
     depthwise,
     flat_open_sizes,
+    fused_limits,
     group_codes,
     group_size,
     matrix_weight,
@@ -44,7 +46,9 @@ WEIGHTS: tuple[Rule, ...] = (
     weight_scales,
     weight_axis,
     requant_scale,
+    accumulators,
     quantized,
+    fused_limits,
     run_time_qparams,
     run_time_dtype,
 )

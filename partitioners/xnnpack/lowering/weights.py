@@ -14,10 +14,8 @@ from npu_assay.partitioners.xnnpack.lowering.context import Context, per_tensor
 from npu_assay.partitioners.xnnpack.lowering.model import ModelBuilder
 from npu_assay.partitioners.xnnpack.lowering.values import DTYPES, array_of
 from npu_assay.partitioners.xnnpack.patterns import QuantisedWeight
-from npu_assay.partitioners.xnnpack.products import Product, output_axis, output_count
+from npu_assay.partitioners.xnnpack.products import Product, bias_codes, output_axis, output_count
 from npu_assay.partitioners.xnnpack.xnn_model import Array, PerChannel, PerGroup, PerTensor, Quantisation, packed_int4
-
-_INT32 = torch.iinfo(torch.int32)
 
 
 @dataclass(frozen=True)
@@ -107,16 +105,11 @@ def write_bias(ctx: Context, bias: torch.Tensor, dtype: str) -> int:
 
 
 def write_quantised_bias(ctx: Context, bias: torch.Tensor, activation: fx.Node, weights: Weights) -> int:
-    """A bias as int32 codes whose scale is that of the activation times the weights'.
-
-    Rounded half to even, in float32 from a reciprocal: the numbers that quantize_per_tensor and
-    quantize_per_channel give.
-    """
+    """A bias as int32 codes whose scale is that of the activation times the weights'."""
     found = qparams(activation)
     assert found is not None and weights.scales is not None  # the codes of the activation were asked for before
     scales = weights.scales * found.scale
-    codes = (bias.reshape(-1).to(torch.float32) * (1.0 / scales)).round().clamp(_INT32.min, _INT32.max)
-    data = array_of(codes.to(torch.float64).clamp(_INT32.min, _INT32.max).to(torch.int32))
+    data = array_of(bias_codes(bias, scales))
     quant: Quantisation
     if isinstance(scales, float):
         quant = PerTensor(float(np.float32(scales)), 0)

@@ -9,15 +9,15 @@ import torch
 from torch import fx
 from torch.fx.experimental.symbolic_shapes import has_free_unbacked_symbols
 
+from npu_assay.partitioners.common.rules import other_meaning
 from npu_assay.partitioners.exir.nodes import operand, size_text, value
 from npu_assay.partitioners.exir.ops import target_name
-from npu_assay.partitioners.exir.qdq import QParams, is_dequantize, is_quantize, qparams
+from npu_assay.partitioners.exir.qdq import SMALLEST_NORMAL, QParams, is_dequantize, is_quantize, qparams
 from npu_assay.partitioners.exir.rules import rule
 from npu_assay.partitioners.xnnpack.products import CONVOLUTION
 from npu_assay.partitioners.xnnpack.site import Rule, Site
 
 MAX_RANK = 6
-SMALLEST_NORMAL = 2.0**-126
 
 
 def tensors(node: fx.Node) -> Iterator[tuple[fx.Node, torch.Tensor]]:
@@ -138,16 +138,8 @@ def code_range(node: fx.Node, site: Site) -> str | None:
 @rule("one_meaning")
 def one_meaning(node: fx.Node, site: Site) -> str | None:
     """whoever reads the same codes must give them the same scale and zero point"""
-    for member, params in _parameters(site):
-        source = operand(member) if is_dequantize(member) else None
-        if source is None:
-            continue
-        others = (source, *(user for user in source.users if is_dequantize(user)))
-        for other in others:
-            known = qparams(other)
-            if known is not None and not known.same_values(params):
-                return f"{member.name} and {other.name} differ"
-    return None
+    found = (other_meaning(member) for member, _ in _parameters(site) if is_dequantize(member))
+    return next((text for text in found if text is not None), None)
 
 
 REAL: tuple[Rule, ...] = (dtype, nonempty, max_rank, computed_sizes, scalar_qparams, code_range, one_meaning)

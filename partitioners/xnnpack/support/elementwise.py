@@ -10,10 +10,11 @@ from torch import fx
 from npu_assay.partitioners.exir.nodes import argument, operand, rank
 from npu_assay.partitioners.exir.qdq import qparams
 from npu_assay.partitioners.exir.rules import rule
-from npu_assay.partitioners.xnnpack.site import Site
+from npu_assay.partitioners.xnnpack.site import Rule, Site
 
 LEAST_SCALE_RATIO = 2.0**-10
 SCALE_RATIO_LIMIT = 256.0
+LARGEST = torch.finfo(torch.float32).max
 
 
 @rule("alpha")
@@ -58,11 +59,26 @@ def approximate(node: fx.Node, site: Site) -> str | None:
     return None if found == "none" else f"approximate = {found!r}"
 
 
-@rule("finite_slope")
-def finite_slope(node: fx.Node, site: Site) -> str | None:
-    """the slope must be a finite number"""
-    found = argument(node, 1, "negative_slope", 0.01)
-    return None if math.isfinite(found) else f"negative_slope = {found}"
+def float32_number(name: str, position: int, left_out: float | None, infinite: bool = False) -> Rule:
+    """The rule on an argument that XNNPACK keeps as a float32; `infinite`: it may be so, or left out."""
+
+    def check(node: fx.Node, site: Site) -> str | None:
+        found = argument(node, position, name, left_out)
+        if infinite and (found is None or math.isinf(found)):
+            return None
+        return None if abs(found) <= LARGEST else f"{name} = {found}"
+
+    kind = "float32 number, infinity included" if infinite else "finite float32 number"
+    return Rule("float32_number", f"{name} must be a {kind}", check)
+
+
+def clamp_limits(names: tuple[str, str]) -> tuple[Rule, Rule]:
+    """The rules on the limits of a clamp."""
+    low, high = (float32_number(name, position, None, infinite=True) for position, name in enumerate(names, 1))
+    return low, high
+
+
+limits_of_hardtanh = clamp_limits(("min_val", "max_val"))
 
 
 @rule("exponent")

@@ -5,15 +5,18 @@ from __future__ import annotations
 import torch
 from torch import fx
 
+from npu_assay.partitioners.exir.cluster import HARDTANH
 from npu_assay.partitioners.exir.nodes import argument, rank, shape, size_text
 from npu_assay.partitioners.exir.ops import target_name
-from npu_assay.partitioners.exir.qdq import qparams
+from npu_assay.partitioners.exir.qdq import SMALLEST_NORMAL, qparams
 from npu_assay.partitioners.exir.rules import rule
 from npu_assay.partitioners.xnnpack.options import ConfigPrecisionType
 from npu_assay.partitioners.xnnpack.patterns import QuantisedWeight, code_range, is_dequantize, result_path
 from npu_assay.partitioners.xnnpack.products import (
     CONVOLUTION,
     LINEAR,
+    Product,
+    bias_codes,
     groups,
     is_transposed,
     output_axis,
@@ -21,6 +24,7 @@ from npu_assay.partitioners.xnnpack.products import (
 )
 from npu_assay.partitioners.xnnpack.site import Site
 from npu_assay.partitioners.xnnpack.support.common import type_text
+from npu_assay.partitioners.xnnpack.support.elementwise import limits_of_hardtanh
 from npu_assay.partitioners.xnnpack.support.movement import open_sizes
 
 GROUP_MULTIPLE = 32
@@ -119,6 +123,18 @@ def quantized(node: fx.Node, site: Site) -> str | None:
     if output is None:
         return f"{len(activation.users if activation else node.users)} users of the unquantized result"
     return None if qparams(output) is not None else f"{output.name} uses the unquantized result"
+
+
+@rule(limits_of_hardtanh[0].code)
+def fused_limits(node: fx.Node, site: Site) -> str | None:
+    """the limits of a hardtanh that becomes part of the operator must be numbers"""
+    activation = result_path(node, site.fused)[0]
+    if site.product is None or site.product.precision is ConfigPrecisionType.DYNAMIC_QUANT:
+        return None
+    if activation is None or target_name(activation.target) != HARDTANH:
+        return None
+    found = (limit.check(activation, site) for limit in limits_of_hardtanh)
+    return next((f"{activation.name}: {text}" for text in found if text is not None), None)
 
 
 @rule("run_time_qparams")
@@ -275,3 +291,31 @@ def requant_scale(node: fx.Node, site: Site) -> str | None:
     ratio = (torch.tensor(before.scale32, dtype=single) * scales) / torch.tensor(after.scale32, dtype=single)
     largest = float(ratio.max())
     return None if largest < RESCALE_LIMIT else f"{largest:.9g}"
+
+
+@rule("accumulators")
+def accumulators(node: fx.Node, site: Site) -> str | None:
+    """sums of products of codes, with the bias in steps of input scale * weight scale, must fit into 32 bits"""
+    found = site.product
+    if found is None or found.precision is not ConfigPrecisionType.STATIC_QUANT or found.quantised is None:
+        return None
+    before, data = qparams(found.activation), site.program.data(found.quantised.codes)
+    scales = scales_of(found.quantised, site)
+    if before is None or data is None or scales is None or before.defect() is not None:
+        return None
+    largest = _magnitudes(node, found, data) * max(127 - before.zero_point, before.zero_point + 128)
+    bias = None if found.bias is None else site.program.data(found.bias)
+    if bias is not None and bias.numel() == len(largest):
+        steps = scales * before.scale
+        if bool((steps < SMALLEST_NORMAL).any()):
+            return f"steps of {float(steps.min()):.6g} for the bias"
+        largest = largest + bias_codes(bias, steps).to(torch.float64).abs()
+    return f"up to {float(largest.max()):.0f}" if largest.numel() and float(largest.max()) >= 2**31 else None
+
+
+def _magnitudes(node: fx.Node, found: Product, data: torch.Tensor) -> torch.Tensor:
+    """Sums of magnitudes of the weights, one for each output: float64."""
+    wide, axis = data.to(torch.float64).abs(), output_axis(node, found)
+    if is_transposed(node):  # [inputs, outputs of a group, ...]
+        return wide.reshape(groups(node), -1, *wide.shape[1:]).transpose(1, 2).flatten(2).sum(2).flatten()
+    return wide.movedim(axis, 0).flatten(1).sum(1)
