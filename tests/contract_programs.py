@@ -24,9 +24,8 @@ TINY = (1e-10, 1e-20, 1e-37)
 Variant = tuple[str, Graph]
 
 
-def variants(graph: Graph, subject: str) -> Iterator[Variant]:
-    """Every variant of one program that is a program of the suite, with its name."""
-    yield from _with_numbers(graph, subject)
+def with_scales(graph: Graph) -> Iterator[Variant]:
+    """The scale of one value, of all, or of one channel, far from what it was; that of a bias follows or does not."""
     yield from _with_scales(graph)
     yield from _with_tiny_channels(graph)
 
@@ -34,7 +33,7 @@ def variants(graph: Graph, subject: str) -> Iterator[Variant]:
 # ------------------------------------------------------------------------------------ arguments
 
 
-def _with_numbers(graph: Graph, subject: str) -> Iterator[Variant]:
+def with_numbers(graph: Graph, subject: str) -> Iterator[Variant]:
     """Each real number among the subject's arguments, given or left out, as another one."""
     place = next(index for index, step in enumerate(graph.steps) if step.name == subject)
     for label, step in _steps(graph.steps[place]):
@@ -77,8 +76,8 @@ def _given(step: Step, position: int, name: str, number: Any) -> Step:
 
 
 def _with_scales(graph: Graph) -> Iterator[Variant]:
-    """The scale of one value, or all scales but those of constants, times a factor; biases follow or do not."""
-    names = [part.name for part in (*graph.values, *graph.steps) if _is_scaled(part) and not _is_bias(part)]
+    parts: list[Value | Step] = [*graph.values, *graph.steps]
+    names = [part.name for part in parts if part.quant is not None and not _is_bias(part)]
     for factor in FACTORS:
         for name in names:
             changed = _changed(graph, lambda part: part.name == name, factor)  # noqa: B023
@@ -91,12 +90,12 @@ def _with_scales(graph: Graph) -> Iterator[Variant]:
         )
 
 
-def _is_scaled(part: Value | Step) -> bool:
-    return part.quant is not None
-
-
 def _is_bias(part: Value | Step) -> bool:
     return part.quant is not None and part.quant.dtype == "int32"
+
+
+def _is_no_weight(part: Value | Step) -> bool:
+    return _is_bias(part) or isinstance(part, Step) or not part.constant
 
 
 def _changed(graph: Graph, wanted: Callable[[Value | Step], bool], factor: float) -> Graph:
@@ -154,7 +153,7 @@ def read_with_two_scales(program: ExportedProgram) -> bool:
     later = [reader for node in program.graph.nodes for reader in list(filter(_dequantizes, node.users))[1:]]
     for reader in later:
         codes, scale, *rest = reader.args
-        reader.args = (codes, scale * 2, *rest)  # type: ignore[operator]  # a number, per tensor
+        reader.args = (codes, scale * 2, *rest)
     return bool(later)
 
 
