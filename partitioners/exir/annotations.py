@@ -50,9 +50,16 @@ def weight_spec(axis: int | None, smallest: float = SMALLEST_SCALE) -> Quantizat
 
 
 def is_float(node: Node) -> bool:
-    """Whether the node's value is a tensor of real numbers."""
+    """Whether the node's value is a tensor of float32 numbers: quantize nodes take no others."""
     value = node.meta.get("val")
-    return isinstance(value, torch.Tensor) and value.is_floating_point()
+    return isinstance(value, torch.Tensor) and value.dtype == torch.float32
+
+
+def has_other_reals(node: Node) -> bool:
+    """Whether the operator takes or gives real numbers of another type, which stay as they are."""
+    values = (member.meta.get("val") for member in (node, *node.all_input_nodes))
+    tensors = (value for value in values if isinstance(value, torch.Tensor))
+    return any(value.is_floating_point() and value.dtype != torch.float32 for value in tensors)
 
 
 def finite_constants(model: GraphModule, quantizer: str, annotate: Callable[[GraphModule], object]) -> None:

@@ -20,7 +20,7 @@ class ChangedInPlaceWarning(UserWarning):
 def warn_changed_in_place(model: GraphModule, quantizer: str) -> None:
     """Warn of in-place operators whose operand has other readers. quantizer: its name in the warning."""
     for node in model.graph.nodes:
-        reader = next((found for changed in _changed(node) for found in missing(node, changed)), None)
+        reader = next((found for changed in changed_operands(node) for found in missing(node, changed)), None)
         if reader is not None:
             warnings.warn(
                 f"{quantizer}: {node.name} ({node.target}) changes a tensor in place that {reader.name} reads, too: "
@@ -32,7 +32,7 @@ def warn_changed_in_place(model: GraphModule, quantizer: str) -> None:
 
 def missing(node: Node, changed: Node) -> Iterator[Node]:
     """The nodes that read the memory of `changed` after `node` has written to it, but not the result of `node`."""
-    sharing = [_owner(changed)]
+    sharing = [memory_owner(changed)]
     for one in sharing:  # which grows by the views of each
         sharing += [user for user in one.users if user is not node and _viewed(user) is one]
         yield from (user for user in one.users if user > node)
@@ -40,13 +40,13 @@ def missing(node: Node, changed: Node) -> Iterator[Node]:
 
 def is_alone(node: Node, changed: Node) -> bool:
     """Whether only readers of the result of `node` see what it writes; False for inputs and buffers."""
-    return _owner(changed).op == "call_function" and not any(missing(node, changed))
+    return memory_owner(changed).op == "call_function" and not any(missing(node, changed))
 
 
-def _owner(node: Node) -> Node:
+def memory_owner(node: Node) -> Node:
     """The node that made the memory of the node's result."""
     viewed = _viewed(node)
-    return node if viewed is None else _owner(viewed)
+    return node if viewed is None else memory_owner(viewed)
 
 
 def _viewed(node: Node) -> Node | None:
@@ -63,7 +63,7 @@ def _viewed(node: Node) -> Node | None:
     return shared[0] if shared else None
 
 
-def _changed(node: Node) -> list[Node]:
+def changed_operands(node: Node) -> list[Node]:
     """The operands that the operator writes to."""
     schema = getattr(node.target, "_schema", None)
     if node.op != "call_function" or schema is None or not schema.is_mutable:

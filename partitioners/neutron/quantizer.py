@@ -20,6 +20,7 @@ from npu_assay.partitioners.exir.annotations import (
     activation_spec,
     check_annotations,
     finite_constants,
+    has_other_reals,
     is_float,
     weight_spec,
 )
@@ -197,7 +198,12 @@ class NeutronQuantizer(Quantizer):  # type: ignore[misc]  # torchao has no annot
 
 
 def _annotation(node: Node, rows: Mapping[str, Row]) -> QuantizationAnnotation | None:
-    if node.op != "call_function" or node.meta.get(ANNOTATION) is not None or not is_float(node):
+    if (
+        node.op != "call_function"
+        or node.meta.get(ANNOTATION) is not None
+        or not is_float(node)
+        or has_other_reals(node)
+    ):
         return None
     if node.target in CONVOLUTIONS or node.target in (aten.linear.default, aten.addmm.default):
         return _annotate_weighted(node)

@@ -26,6 +26,7 @@ from npu_assay.partitioners.exir.annotations import (
     activation_spec,
     check_annotations,
     finite_constants,
+    has_other_reals,
     weight_spec,
 )
 from npu_assay.partitioners.exir.changed_in_place import warn_changed_in_place
@@ -321,7 +322,7 @@ class XnnpackQuantizer(Quantizer):  # type: ignore[misc]  # torchao has no annot
         """Rule by rule, then on to the operators that keep their input's parameters."""
         for rule in RULES:
             for node in model.graph.nodes:
-                config = self._config(node) if node.target in rule.targets else None
+                config = self._config(node) if node.target in rule.targets and not has_other_reals(node) else None
                 if config is not None and (rule.at_run_time or not config.is_dynamic):
                     self._annotate(rule.annotate(node, config) if node.meta.get(ANNOTATION) is None else {})
         propagate(model)
@@ -368,7 +369,7 @@ def scalars_to_constants(model: GraphModule) -> None:
     """
     names = (name for index in count() if not hasattr(model, name := f"_tensor_constant_{index}"))
     for node in [node for node in model.graph.nodes if node.target in SCALARS]:
-        if not node.meta["val"].dtype.is_floating_point:
+        if not node.meta["val"].dtype.is_floating_point or has_other_reals(node):
             continue
         node.args = tuple(
             operand if isinstance(operand, Node) else _scalar(model, next(names), operand, node)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 
@@ -13,7 +14,7 @@ from npu_assay.partitioners.ethosu.operators import row_of
 from npu_assay.partitioners.ethosu.operators.row import Annotation
 from npu_assay.partitioners.ethosu.quantizing.config import QuantizationConfig, integers
 from npu_assay.partitioners.ethosu.support.common import MARK
-from npu_assay.partitioners.exir.annotations import ANNOTATION, is_float
+from npu_assay.partitioners.exir.annotations import ANNOTATION, has_other_reals, is_float
 from npu_assay.partitioners.exir.pt2e import QuantizationAnnotation, QuantizationSpecBase, SharedQuantizationSpec
 
 INTEGERS = (torch.int8, torch.int16, torch.int32)
@@ -86,6 +87,8 @@ def _only_user(node: Node, chosen: frozenset[Node]) -> Node | None:
 
 def _suits(node: Node) -> bool:
     """Whether an operator with parameters of its own can have them here."""
+    if has_other_reals(node):
+        return False
     if row_of(node).annotation is Annotation.ARITHMETIC:
         return all(map(is_float, node.all_input_nodes))
     if row_of(node).annotation is Annotation.FILLED:
@@ -161,15 +164,18 @@ def _output(node: Node, config: QuantizationConfig) -> QuantizationSpecBase:
 def annotate_shared(model: GraphModule) -> None:
     """One set of parameters for each group of connected operators that share; none without a quantized neighbor."""
     for node in model.graph.nodes:
-        if row_of(node).annotation is Annotation.SHARED and not is_annotated(node):
+        if _may_share(node):
             _annotate_group(node)
 
 
 def _annotate_group(root: Node) -> None:
     if not any(map(is_float, (root, *root.all_input_nodes))):
-        mark(root, {}, None)
+        if not has_other_reals(root):
+            mark(root, {}, None)
         return
     group = _group(root)
+    if any(map(has_other_reals, group)):
+        return
     spec = next(_neighbouring(group), None)
     ordered = [node for node in root.graph.nodes if node in group]
     owner = next(((source, node) for node in ordered for source in node.all_input_nodes if is_float(source)), None)
@@ -186,10 +192,18 @@ def _group(root: Node) -> frozenset[Node]:
     found, waiting = set[Node](), [root]
     while waiting:
         node = waiting.pop(0)
-        if node not in found and row_of(node).annotation is Annotation.SHARED and not is_annotated(node):
+        if node not in found and _may_share(node):
             found.add(node)
             waiting += [*node.all_input_nodes, *node.users]
     return frozenset(found)
+
+
+def _may_share(node: Node) -> bool:
+    """Whether nobody has decided about a node that shares; of what is selected, about the operator it comes from."""
+    if row_of(node).annotation is not Annotation.SHARED or is_annotated(node):
+        return False
+    sources = node.all_input_nodes if node.target is operator.getitem else []
+    return all(row_of(source).annotation is Annotation.SHARED or is_annotated(source) for source in sources)
 
 
 def _neighbouring(group: frozenset[Node]) -> Iterator[QuantizationSpecBase]:

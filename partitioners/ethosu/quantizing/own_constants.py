@@ -8,19 +8,21 @@ import torch
 from torch import nn
 from torch.fx import GraphModule, Node
 
+from npu_assay.partitioners.exir.changed_in_place import changed_operands, memory_owner
 from npu_assay.partitioners.exir.constants_clamped import stored_tensor
 
 
 def own_constants(model: GraphModule) -> None:
-    """Give every reader of a float constant a constant of its own, which shares the numbers.
+    """Give every reader of a float constant that nothing writes to a constant of its own, which shares the numbers.
 
     A bias of two linear operators whose inputs have different scales has different codes in each. torchao stores only
     the codes of the first.
     """
     taken = set[object]()
+    written = {memory_owner(one).target for node in model.graph.nodes for one in changed_operands(node)}
     for node in list(model.graph.nodes):
         tensor = stored_tensor(node)
-        if tensor is None:
+        if tensor is None or node.target in written:
             continue
         first, *others = list(node.users) or [None]
         if first is not None and node.target in taken:
