@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
 from functools import lru_cache
 
 import torch
@@ -12,7 +13,7 @@ from torch._ops import OpOverload
 
 from npu_assay.partitioners.exir.ops import node_name, target_name
 from npu_assay.partitioners.neutron.rewriting import ORIGIN
-from npu_assay.partitioners.neutron.support.rules import RULES
+from npu_assay.partitioners.neutron.support.rules import RULES_OF
 
 OPTION = "operators_not_to_delegate"
 IN_THE_TABLE = {
@@ -37,19 +38,39 @@ def entry_text(name: str) -> str:
     if "." in text and node_name(text) in names:
         return node_name(text)
     # A node's own name may end in a number: aten_add_tensor_1.
-    if not any(re.sub(r"_\d+$", "", text) in one for one in names):
-        near = node_name(text)
-        hint = f"did you mean {near!r}? " if any(near in one for one in names) else ""
-        raise ValueError(f"{OPTION} holds {name!r}, which is in no operator's name: {hint}Expected e.g. 'aten::add'")
+    if not _is_known(re.sub(r"_\d+$", "", text)):
+        raise ValueError(f"{OPTION} holds {name!r}, which is in no operator's name: {_hint(text)}")
     return text
+
+
+def _is_known(text: str) -> bool:
+    """Whether a text is in the name of an operator in the table, or whole words of another one's."""
+    words = re.compile(rf"(?<![a-z0-9]){re.escape(text)}(?![a-z0-9])")
+    return any(text in name for name in _table_names()) or any(map(words.search, _node_names()))
+
+
+def _hint(text: str) -> str:
+    """What an unknown entry may have meant."""
+    near = node_name(text)
+    if _is_known(near):
+        return f"did you mean {near!r}? Expected e.g. 'aten::add'"
+    known = {name.removeprefix("aten_").removesuffix("_default") for name in _table_names()}
+    found = get_close_matches(near.removeprefix("aten_"), sorted(known), cutoff=0.5)
+    return f"nearest are {', '.join(found)}" if found else "expected e.g. 'aten::add'"
+
+
+@lru_cache(maxsize=1)
+def _table_names() -> frozenset[str]:
+    """What nodes of the operators in the support tables are called."""
+    return frozenset(node_name(name) for rules in RULES_OF.values() for name in rules)
 
 
 @lru_cache(maxsize=1)
 def _node_names() -> frozenset[str]:
-    """What nodes of torch's operators, and of those in the support table, are called."""
-    aten = (name for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::"))
+    """What nodes of torch's operators that models use, and of those in the support tables, are called."""
+    aten = (name for name in torch._C._dispatch_get_all_op_names() if re.match("aten::[a-z]", name))
     whole = (name.replace("::", ".") if "." in name else f"{name.replace('::', '.')}.default" for name in aten)
-    return frozenset(map(node_name, (*whole, *RULES)))
+    return _table_names() | frozenset(map(node_name, whole))
 
 
 def match(node: fx.Node, entries: Sequence[str]) -> str | None:
