@@ -15,6 +15,14 @@ from torch import fx
 from npu_assay.partitioners.exir.ops import DEQUANTIZE, GETITEM, QUANTIZE, target_name
 from npu_assay.partitioners.neutron.traits import Operators, Traits
 
+VIEW = "aten.view_copy.default"
+POOLS = frozenset(
+    {
+        "aten._adaptive_avg_pool2d.default",
+        "aten.avg_pool2d.default",
+        "aten.max_pool2d_with_indices.default",
+    }
+)
 _CONVERTING = QUANTIZE | DEQUANTIZE | {GETITEM}
 """What keeps the format and is not an operator of the NPU."""
 
@@ -37,6 +45,8 @@ def channels_first_nodes(graph: fx.Graph, operators: Operators) -> frozenset[fx.
     seeds = [value for node in graph.nodes for value in _seeds(node, operators)]
     for node in graph.nodes:
         _join(parent, _tied(node, operators))
+        if target_name(node.target) in POOLS:
+            seeds += _around_list_pool(node)
     first = {_root(parent, value) for value in seeds}
     return frozenset(node for node in graph.nodes if _root(parent, node) in first)
 
@@ -61,6 +71,40 @@ def _tied(node: fx.Node, operators: Operators) -> list[fx.Node]:
     if not _traits(node, operators).keeps_format:
         return []
     return [value for value in (node, *node.all_input_nodes) if node_rank(value) >= 3]
+
+
+def _around_list_pool(pool: fx.Node) -> list[fx.Node]:
+    """The values of rank 3 before and after a pool over one spatial axis, which gets a second one of size 1.
+
+    Empty for any other pool: the format of what a model reshapes around an image itself follows from nothing.
+    """
+    before = _without_conversions(pool.args[0])
+    if before is None or not is_spatial_reshape(before) or node_rank(before.all_input_nodes[0]) != 3:
+        return []
+    found, ends = [before.all_input_nodes[0]], [pool]
+    for end in ends:  # which grows by what only converts
+        for user in end.users:
+            if target_name(user.target) in _CONVERTING:
+                ends.append(user)
+            elif is_spatial_reshape(user) and node_rank(user) == 3:
+                found.append(user)
+    return found
+
+
+def _without_conversions(value: object) -> fx.Node | None:
+    """What made a value, looking back through quantization."""
+    while isinstance(value, fx.Node) and target_name(value.target) in _CONVERTING and value.args:
+        value = value.args[0]
+    return value if isinstance(value, fx.Node) else None
+
+
+def is_spatial_reshape(node: fx.Node) -> bool:
+    """Whether a reshape keeps images and channels, so that it moves nothing where channels come last, either."""
+    source = node.all_input_nodes[0] if node.all_input_nodes else None
+    if target_name(node.target) != VIEW or source is None or min(node_rank(node), node_rank(source)) < 3:
+        return False
+    before, after = source.meta["val"].shape, node.meta["val"].shape
+    return tuple(before[:2]) == tuple(after[:2])
 
 
 def _root(parent: dict[fx.Node, fx.Node], node: fx.Node) -> fx.Node:

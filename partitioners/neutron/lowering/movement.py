@@ -9,13 +9,24 @@ from torch import fx
 from npu_assay.partitioners.common.lowering import static_shape
 from npu_assay.partitioners.exir.compiling import axis_of, bind, require
 from npu_assay.partitioners.exir.layout import arranged, identity
+from npu_assay.partitioners.neutron.formats import is_spatial_reshape, to_nhwc
 from npu_assay.partitioners.neutron.lowering.context import Context, reshaped
 from npu_assay.partitioners.neutron.lowering.padding import pad
 
 
 def view(ctx: Context, node: fx.Node) -> None:
-    """aten.view_copy, squeeze_copy, unsqueeze_copy -> RESHAPE of the tensor in torch's axis order."""
-    ctx.values[node] = reshaped(node, ctx.value(node.args[0], node), static_shape(node))
+    """aten.view_copy, squeeze_copy, unsqueeze_copy -> RESHAPE of the tensor in torch's axis order.
+
+    Where channels come last before and after, and stay, it is one of the tensor in that order.
+    """
+    value, layout = ctx.value(node.args[0], node), ctx.layout(node)
+    shape = static_shape(node)
+    is_last = is_spatial_reshape(node) and identity(value.rank) != ctx.layout(node.all_input_nodes[0])
+    if value.data is None and is_last and layout != identity(len(shape)):
+        tensor = ctx.tensor(value, to_nhwc(value.rank))
+        ctx.define(node, ctx.model.reshape(tensor, arranged(shape, layout), node.name), layout)
+    else:
+        ctx.values[node] = reshaped(node, value, shape)
 
 
 def permute(ctx: Context, node: fx.Node) -> None:

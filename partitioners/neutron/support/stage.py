@@ -13,7 +13,7 @@ from npu_assay.partitioners.exir.nodes import operand, rank, shape, size_text
 from npu_assay.partitioners.exir.ops import GETITEM, target_name
 from npu_assay.partitioners.exir.qdq import is_compute, is_dequantize, is_qdq, qparams
 from npu_assay.partitioners.exir.rules import rule
-from npu_assay.partitioners.neutron.formats import supported_transposition, to_nchw, to_nhwc
+from npu_assay.partitioners.neutron.formats import is_spatial_reshape, supported_transposition, to_nchw, to_nhwc
 from npu_assay.partitioners.neutron.support.activation import RELU_LIKE, bounds
 from npu_assay.partitioners.neutron.support.common import channel_count_problem
 from npu_assay.partitioners.neutron.support.layout import is_plain_layout
@@ -157,6 +157,8 @@ def reshaped_format(node: fx.Node, stage: Stage) -> str | None:
     if x is None:
         return None
     enters, leaves = stage.context.is_channels_first(x), stage.context.is_channels_first(node)
+    if enters and leaves and is_spatial_reshape(node):
+        return None
     if enters and not (not leaves and _flattens_into_product(node, stage.partition)):
         sizes = device_shape(x, shape(x), stage.context)
         if not supported_transposition(sizes, to_nchw(len(sizes)), stage.context.macs):
