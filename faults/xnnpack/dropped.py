@@ -59,6 +59,7 @@ BEYOND = frozenset(
 # Rules against programs that no quantizer and no export of a documented operator makes.
 INTERNAL = frozenset(
     {
+        "accumulators",
         "beta",
         "bias_shape",
         "float32_number",

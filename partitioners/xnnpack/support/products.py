@@ -305,7 +305,8 @@ def accumulators(node: fx.Node, site: Site) -> str | None:
         return None
     largest = _magnitudes(node, found, data) * max(127 - before.zero_point, before.zero_point + 128)
     bias = None if found.bias is None else site.program.data(found.bias)
-    if bias is not None and bias.numel() == len(largest):
+    fits = scales.numel() in (1, len(largest))  # else another rule refuses it
+    if bias is not None and bias.numel() == len(largest) and fits:
         steps = scales * before.scale
         if bool((steps < SMALLEST_NORMAL).any()):
             return f"steps of {float(steps.min()):.6g} for the bias"
