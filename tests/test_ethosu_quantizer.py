@@ -143,9 +143,9 @@ def annotation(node: fx.Node) -> Any:
 def test_rewrites_keep_the_meaning(name: str) -> None:
     """In float64, where nothing but the order of operations differs."""
     sample = SAMPLES[name]
-    model = sample.model(name).double()
-    inputs = tuple(x.double() for x in sample.inputs(3))
-    found = quantizer().set_global(INT8).transform_for_annotation(exported(model, *inputs))
+    model, inputs = sample.model(name), sample.inputs(3)
+    found = quantizer().set_global(INT8).transform_for_annotation(exported(model, *inputs)).double()
+    model, inputs = model.double(), tuple(x.double() for x in inputs)
     with torch.no_grad():
         torch.testing.assert_close(found(*inputs), model(*inputs))
     assert {packet(node) for node in calls(found)} == REWRITTEN[name]
