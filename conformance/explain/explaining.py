@@ -94,8 +94,7 @@ def _changed(cause: Cause, causes: Causes, asking: Asking) -> Cause:
     found = smallest_change(causes.graphs[root], asking, told)
     if found is None:
         return cause
-    won = [root, *(name for name in cause.follows if causes.root(name) == root)]
-    return replace(cause, change=Change(root, found, len(won), sum(causes.operators[n].macs for n in won)))
+    return replace(cause, change=Change(root, found))
 
 
 # ------------------------------------------------------------------------------------ sizes and numbers

@@ -21,9 +21,9 @@ from npu_assay.conformance.cases.boundaries.knob import Knob, Slot, subject, wit
 from npu_assay.conformance.cases.boundaries.sizes import resized
 from npu_assay.conformance.cases.make import SUBJECT
 from npu_assay.conformance.explain.asking import whole_numbers
-from npu_assay.conformance.explain.causes import users_of
 from npu_assay.conformance.explain.costs import shape
 from npu_assay.conformance.explain.lowered import source_behind
+from npu_assay.conformance.explain.neighbors import users_of
 from npu_assay.conformance.explain.origins import module_of, place_of
 from npu_assay.conformance.explain.single import Unspoken, constants_of, is_item, turned, with_operands
 from npu_assay.conformance.explain.summary import MODEL

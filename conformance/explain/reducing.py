@@ -17,13 +17,14 @@ from torch.export import ExportedProgram
 
 from npu_assay.conformance.cases.make import SUBJECT
 from npu_assay.conformance.explain.asking import Asking
-from npu_assay.conformance.explain.causes import NOT_QUANTIZED, Causes
+from npu_assay.conformance.explain.causes import Causes
 from npu_assay.conformance.explain.lowered import Watched, as_edge, computing, lower, operators_of
 from npu_assay.conformance.explain.naming import is_meant, unknown, written_as
 from npu_assay.conformance.explain.origins import marked
+from npu_assay.conformance.explain.reasons import NOT_QUANTIZED
 from npu_assay.conformance.explain.record import Operator
 from npu_assay.conformance.explain.single import Unspoken, alone
-from npu_assay.conformance.explain.text import place
+from npu_assay.conformance.explain.view import place
 from npu_assay.conformance.isolation.forking import fork
 from npu_assay.conformance.programs.build import model_inputs
 from npu_assay.conformance.programs.graph import Fill, Graph, Quant, Value
