@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -19,7 +20,7 @@ from npu_assay.conformance.explain.company import FIXED, as_layers, in_company, 
 from npu_assay.conformance.explain.composites import written
 from npu_assay.conformance.explain.costs import nbytes
 from npu_assay.conformance.explain.lowered import NO_EDGE_FORM, Lowered, computing, source_behind
-from npu_assay.conformance.explain.neighbors import is_real_inside, joined, least, results, users_of
+from npu_assay.conformance.explain.neighbors import is_real_inside, joined, least, picked, results, users_of
 from npu_assay.conformance.explain.origins import operator_of, origin_of
 from npu_assay.conformance.explain.reasons import (
     A_CONSTANT,
@@ -45,6 +46,7 @@ from npu_assay.conformance.explain.single import (
     product_of,
 )
 from npu_assay.conformance.explain.summary import MODEL, short
+from npu_assay.conformance.explain.trying import Trying
 from npu_assay.conformance.programs.graph import Graph
 from npu_assay.partitioners.exir.ops import DEQUANTIZE, DEQUANTIZE_DYNAMIC, DEQUANTIZE_PER_GROUP, target_name
 
@@ -54,7 +56,7 @@ class Causes:
     """The causes of one lowered model.
 
     quantized: whether it was quantized for the backend, whose quantizer may have left all of it alone.
-    trained: modules that do as in training.
+    trained: modules that do as in training. trying: asks its quantizer, too, where there is one.
     graphs: each operator that is left out for itself, as a model of its own in the best company.
     """
 
@@ -62,6 +64,7 @@ class Causes:
     asking: Asking
     quantized: bool
     trained: frozenset[str] = frozenset()
+    trying: Trying | None = None
     nodes: dict[str, fx.Node] = field(init=False)
     operators: dict[str, Operator] = field(init=False)
     graphs: dict[str, Graph] = field(default_factory=dict)
@@ -98,8 +101,8 @@ class Causes:
             return
         around = list(self._around(one))
         own = self._own_reasons(one)
-        if own is None and (written := origin_of(self.nodes[one.name])) in self._left_alone:
-            self.own[one.name] = (replace(LEFT_ALONE, found=f"no codes inside of {self._left_alone[written]}"),)
+        if own is None and (name := origin_of(self.nodes[one.name])) in self._left_alone:
+            self.own[one.name] = (replace(LEFT_ALONE, found=f"no codes inside of {self._left_alone[name]}"),)
         elif own is None and around:
             self.follows[one.name] = around[0]
         elif own is None and self._is_real:
@@ -116,7 +119,19 @@ class Causes:
         made.pop("", None)
         constants = constants_of(self.lowered.program)
         real = {n: nodes for n, nodes in made.items() if len(nodes) > 1 and is_real_inside(nodes, constants)}
-        return {name: operator_of(nodes[0]) for name, nodes in real.items()}
+        return {name: operator_of(nodes[0]) for name, nodes in real.items() if not self._is_known(name)}
+
+    def _is_known(self, name: str) -> bool:
+        """Whether the quantizer gives codes to an exported operator where its operands have some."""
+        graph = None if self.trying is None else self.whole(name)
+        return graph is not None and self.trying is not None and self.trying.knows(graph)
+
+    def whole(self, name: str) -> Graph | None:
+        """An operator of the exported program as a model of its own; None where no graph says it."""
+        node = next((each for each in self.lowered.exported.graph.nodes if each.name == name), None)
+        with suppress(Unspoken):
+            return None if node is None else alone(self.lowered.exported, node)
+        return None
 
     def _fold_conversions(self) -> None:
         """A conversion of truths that a comparison left them in belongs to that: users write the comparison alone."""
@@ -308,7 +323,8 @@ class Causes:
     def _cost(self, cause: Cause) -> tuple[int, int]:
         """What a cause costs, to rank it: what a processor computes instead of the device, and the bytes over borders.
 
-        Each unit of `work` takes a small processor about as long as a byte. Of causes that cost the same, that of more operators is the dearer one.
+        Each unit of `work` takes a small processor about as long as a byte. Of causes that cost the same, that of more
+        operators is the dearer one.
         """
         return sum(work(self.operators[name]) for name in cause.operators) + cause.bytes, len(cause.operators)
 
@@ -318,17 +334,25 @@ class Causes:
     def waits_for(self, name: str) -> frozenset[str] | None:
         """The operators without which a left out one would have no reason but its own; None if it had one all the same.
 
-        Of those around it, these are the ones that its reasons name, and those that it shares real numbers with.
+        Of those around it, these are the ones that its reasons name, and those that it shares real numbers with; those
+        that give it real numbers in any case, where operators without codes are left out.
         """
-        one, own = self.operators[name], self.own.get(name, ())
-        here = [r for r in one.reasons if r.code not in {reason.code for reason in own}]
-        if not here or own[:1] in ((NOT_QUANTIZED,), (LEFT_OUT,)):
+        one, own, node = self.operators[name], self.own.get(name, ()), self.nodes[name]
+        if own[:1] in ((NOT_QUANTIZED,), (LEFT_OUT,)):
             return frozenset()
         left = set(self._left_around(one))
+        given = left & {picked(each).name for each in node.all_input_nodes} if self._needs_codes else set()
+        here = [r for r in one.reasons if r.code not in {reason.code for reason in own}]
+        if not here:
+            return frozenset(given)
         words = {word for reason in here for word in re.findall(r"\w+", reason.found)}
-        named = left & (words | set(joined(self.nodes[name])))
-        waits = named or left
-        return frozenset(waits) if waits or name in self.follows else None
+        waits = (left & (words | set(joined(node)))) or left
+        return frozenset(waits | given) if waits or name in self.follows else None
+
+    @cached_property
+    def _needs_codes(self) -> bool:
+        """Whether the backend leaves operators out that have no codes, of a model that was quantized."""
+        return any(reason.code == UNCODED for one in self.lowered.operators for reason in one.reasons)
 
     def _told(self, one: Operator, numbers: Mapping[str, int]) -> Operator:
         """The operator with the number of its cause, and its reasons with what they follow from."""

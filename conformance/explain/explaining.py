@@ -19,13 +19,15 @@ from npu_assay.conformance.explain.changes import smallest_change
 from npu_assay.conformance.explain.following import Following
 from npu_assay.conformance.explain.inputs import Given, Inputs
 from npu_assay.conformance.explain.inside import codes_inside
-from npu_assay.conformance.explain.layers import infinite_of, layers_of
+from npu_assay.conformance.explain.layers import infinite_of, layers_of, look_at
 from npu_assay.conformance.explain.lowered import Lowered, lower, origins
 from npu_assay.conformance.explain.models import Model, Quantized, quantize
 from npu_assay.conformance.explain.numbers import Outputs, compared
 from npu_assay.conformance.explain.origins import module_of
 from npu_assay.conformance.explain.record import NO_FILE, Cause, Change, Explained, nothing
+from npu_assay.conformance.explain.silence import silence
 from npu_assay.conformance.explain.training import trained, warnings_of
+from npu_assay.conformance.explain.trying import Trying
 from npu_assay.conformance.reach.flow import DYNAMIC, STATIC, NoWay, flow_of
 from npu_assay.conformance.table import load_table
 from npu_assay.partitioners.exir import Backend, run_program
@@ -63,7 +65,9 @@ def explained(model: Model, backend: Backend, samples: Sequence[Given] | None, h
     except Exception as error:  # noqa: BLE001  (a backend may raise anything)
         return nothing(backend.name, told(error), quantized is not None), b""
     asking, training = Asking(backend, load_table(backend.table)), trained(model.program)
-    causes = Causes(lowered, asking, quantized is not None, frozenset(module_of(node)[0] for node in training))
+    trying = None if quantized is None else Trying(backend, lambda: how.quantizer(backend))
+    places = frozenset(module_of(node)[0] for node in training)
+    causes = Causes(lowered, asking, quantized is not None, places, trying)
     operators, found = causes.found()
     found = tuple(_changed(cause, causes, asking) if n < CHANGED else cause for n, cause in enumerate(found))
     one = Explained(backend.name, quantized is not None, operators, found, lowered.delegates, None, None, ())
@@ -85,7 +89,11 @@ def told(error: BaseException) -> str:
 
 
 def _changed(cause: Cause, causes: Causes, asking: Asking) -> Cause:
-    """The cause with the smallest change of its dearest root that is taken, and what that would win."""
+    """The cause with the smallest change of its dearest root that is taken, or another way to write it."""
+    if causes.trying is not None:
+        first = causes.operators[cause.roots[0]]
+        advice = causes.trying.advice(cause.label, first.shape) or causes.trying.advice(first.kind, first.shape)
+        cause = replace(cause, hint=advice or cause.hint)
     roots = [name for name in cause.roots if name in causes.graphs]
     if not roots:
         return cause
@@ -151,8 +159,8 @@ class _Measured:
         runs["torch" if self.model.is_quantized else "float"] = _called(self.given, self.inputs)
         return {"numbers": compared(runs)}
 
-    def layers(self, _: Explained) -> dict[str, Any]:
-        """The layers of a quantized model."""
+    def layers(self, one: Explained) -> dict[str, Any]:
+        """The layers of a quantized model, and why its results carry nothing where they do not."""
         if self.quantized is None and not self.model.is_quantized:
             return {}
         constants = {} if self.quantized is None else self.quantized.constants
@@ -163,8 +171,8 @@ class _Measured:
             self.errors.append(f"layers as torch computes them: {told(error)}")
             codes = [{} for _ in inputs]
         runs = list(zip(inputs, codes, strict=True))
-        made_of = origins(self.lowered.program)
-        return {"layers": layers_of(self.coded, constants, infinite_of(self.given), runs, made_of)}
+        seen = look_at(self.coded, constants, infinite_of(self.given), runs)
+        return {"layers": layers_of(seen, origins(self.lowered.program)), "silence": silence(seen, one.numbers)}
 
 
 def _module(program: ExportedProgram) -> fx.GraphModule:

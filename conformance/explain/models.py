@@ -25,14 +25,12 @@ from npu_assay.conformance.explain.inputs import Given, Inputs, inputs_of, named
 from npu_assay.conformance.explain.layers import Constants, constants_of
 from npu_assay.conformance.explain.lowered import operators_in
 from npu_assay.conformance.explain.named import names_file
-from npu_assay.conformance.explain.observing import decide_once
+from npu_assay.conformance.explain.observing import decided, folded, is_own
 from npu_assay.conformance.explain.origins import marked, origin_of, place_of
 from npu_assay.conformance.run.outline import NO_WORK
 from npu_assay.partitioners.exir.ops import target_name
 
 RANDOM = "random"
-LIBRARIES = ("builtins", "torch", "torchao")
-"""Modules of warnings that a user of the quantizer can do nothing about."""
 WIDE_CURE = "export module.float() with inputs of float32, or put .float() after what has to be exact"
 OPEN = "the model has dynamic sizes; quantized here it has those of its example inputs, and is explained with these"
 LONGEST = 300  # characters of an error
@@ -211,17 +209,16 @@ def quantize(model: Model, quantizer: Any, samples: Sequence[Given]) -> Quantize
         prepared = prepare_pt2e(model.program.module(), quantizer)
         for sample in _all(model.program, samples):
             prepared(*sample.args, **sample.kwargs)
-        decide_once(prepared)
+        told = decided(prepared)
         constants = constants_of(prepared)
         converted = convert_pt2e(prepared)
         with marked(converted.graph):
             program = torch.export.export(converted, model.inputs[0].args, dict(model.inputs[0].kwargs))
-    told = dict.fromkeys(str(each.message) for each in caught if not each.category.__module__.startswith(LIBRARIES))
-    if model.is_open:
-        told[OPEN] = None
+    told += [("", text) for text in dict.fromkeys(str(each.message) for each in caught if is_own(each))]
+    told += [("", OPEN)] if model.is_open else []
     names = {node.name: origin_of(node) or node.name for node in operators_in(program.graph)}
     by_operator = {name: constants[before] for name, before in names.items() if before in constants}
-    return Quantized(program, by_operator, tuple(told))
+    return Quantized(program, by_operator, tuple(folded(told)))
 
 
 @contextmanager

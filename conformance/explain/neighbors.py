@@ -41,12 +41,12 @@ def _is_code_read(node: fx.Node) -> bool:
 
 def joined(node: fx.Node) -> Iterator[str]:
     """The names of operators that it gives real numbers, or takes them from."""
-    yield from (each.name for each in map(_picked, node.all_input_nodes))
+    yield from (each.name for each in map(picked, node.all_input_nodes))
     for user in node.users:
         yield from (each.name for each in (user.users if is_item(user) else (user,)))
 
 
-def _picked(node: fx.Node) -> fx.Node:
+def picked(node: fx.Node) -> fx.Node:
     """The operator of several results that a node picks one of; the node itself if it is another."""
     return node.all_input_nodes[0] if is_item(node) else node
 

@@ -1,4 +1,4 @@
-"""An explanation as lines of at most 100 columns: the answer for each backend first, then why, and what else was seen."""
+"""An explanation as lines of at most 100 columns: the answer of each backend first, then why, and what was seen."""
 
 from __future__ import annotations
 

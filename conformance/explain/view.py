@@ -37,7 +37,7 @@ def answer(one: Explained) -> Iterator[str]:
 
 
 def _share(one: Explained) -> str:
-    part, whole = one.macs
+    _, whole = one.macs
     if len(one.taken) == len(one.operators):
         return f"all {counted(whole, 'multiply-accumulate') if whole else counted(len(one.operators), 'operator')}"
     what = f"of {counted(whole, 'multiply-accumulate')}" if whole else f"of {counted(len(one.operators), 'operator')}"
@@ -52,7 +52,7 @@ def _between(one: Explained) -> str:
 
 
 def notes(explanation: Explanation, tell: str) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Each warning, or why results carry nothing, once, with the backends that it is of. tell: a field of `Explained`."""
+    """Each warning, or why results carry nothing, once, with its backends. tell: a field of `Explained`."""
     found: dict[str, list[str]] = {}
     for one in explanation.backends:
         texts = getattr(one, tell)
@@ -91,7 +91,8 @@ def cause_lines(number: int, one: Explained) -> Iterator[str]:
 
 def _gained(number: int, cause: Cause, one: Explained) -> str:
     alone = f"alone: {_more(cause.alone, one) or 'nothing more is delegated, as other reasons stay'}"
-    return alone if number == 1 else f"{alone}; with 1 to {number - 1}: {_more(cause.together, one) or 'nothing'}"
+    before = "1" if number == 2 else f"1 to {number - 1}"
+    return alone if number == 1 else f"{alone}; with {before}: {_more(cause.together, one) or 'nothing'}"
 
 
 def _more(gain: Gain, one: Explained) -> str:
@@ -139,7 +140,7 @@ def listed(parts: Sequence[str], between: str = ", ") -> str:
 
 
 def worth_a_word(layers: Sequence[Layer]) -> tuple[list[Layer], list[Layer]]:
-    """The layers that lose much by themselves or at the results, or have something wrong: seen there, and hardly seen."""
+    """The layers that lose much by themselves or at the results, or have something wrong: seen there, and hardly."""
     told = [one for one in layers if one.infinite or one.cures or _is_less(one.effect, SEEN) or _is_less(one.own, POOR)]
     seen = [one for one in told if one.infinite or one.effect is None or one.effect < SEEN]
     return seen, [one for one in told if one not in seen]
