@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -87,9 +88,14 @@ def explain(
     inputs. Exit codes: 0 whatever is found, 1 less than --fail-under or no answer to it, 2 usage or data error.
     """
     tell_missing(model, specs)
+    specs = tuple(dict.fromkeys(specs))
+    begin = plain(f"reading {model}, to ask {', '.join(specs)}")
+    if not sys.stderr.isatty():
+        click.echo(begin, err=True)  # before torch is loaded, which takes seconds
     with usage_errors():
         from npu_assay.conformance.common.errors import UsageError
         from npu_assay.conformance.explain.confining import Request, found
+        from npu_assay.conformance.explain.progress import shown
         from npu_assay.conformance.explain.text import explanation_lines
         from npu_assay.conformance.isolation.limits import Limits
 
@@ -97,10 +103,10 @@ def explain(
             raise UsageError("--dynamic: expected --calibrate beside it, as it says how MODEL is quantized")
         if pte and out is None:
             raise UsageError("--pte: expected --out DIR beside it, where the files are written")
-        specs = tuple(dict.fromkeys(specs))
         request = Request(model, specs, calibrate, Limits(timeout, memory), inputs, dynamic, pte)
         written: list[Path] = []
-        answer = found(request, cores() + 1 if workers is None else workers)
+        with shown(specs, begin, verbose) as progress:
+            answer = found(request, cores() + 1 if workers is None else workers, progress)
         explanation = answer.explanation
         text = json.dumps(explanation.as_json(), indent=1)
         if out is not None:

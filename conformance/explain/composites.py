@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -128,8 +129,7 @@ def _sources(node: fx.Node) -> Iterator[fx.Node]:
 def _expression(code: str) -> str:
     """The right side of a line: `x * torch.sigmoid(x)` of `return x * torch.sigmoid(x)`."""
     plain = code.removeprefix("return ").partition("  #")[0].strip()
-    left, sign, right = plain.partition(" = ")
-    return right if sign and left.partition(":")[0].replace(",", "").replace(" ", "").isidentifier() else plain
+    return re.sub(r"^[\w.]+(: *[\w.\[\]]+)? *=(?!=) *", "", plain)
 
 
 def _place(node: fx.Node) -> tuple[str, str]:

@@ -9,11 +9,11 @@ from base64 import b64decode, b64encode
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from importlib import import_module
 from typing import Any
 
 from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.explain.progress import Progress, Step, silent
 from npu_assay.conformance.explain.record import SCHEMA, Explained, Explanation, nothing
 from npu_assay.conformance.isolation.confined import Work, confined
 from npu_assay.conformance.isolation.limits import Limits
@@ -48,14 +48,20 @@ class Found:
     files: dict[str, bytes]
 
 
-def found(request: Request, workers: int) -> Found:
+def found(request: Request, workers: int, progress: Progress | None = None) -> Found:
     """The model on each backend, a process for each, so many at a time.
 
     Raises UsageError for what the user can put right.
     """
     _warm(request)
     with ThreadPoolExecutor(workers) as pool:  # a thread only waits for its backend's process, a copy of this one
-        answers = list(pool.map(partial(_answer, request), request.backends))
+        waiting = [
+            pool.submit(_answer, request, spec, silent if progress is None else progress.of(spec))
+            for spec in request.backends
+        ]
+        if progress is not None:
+            progress.watch(waiting)
+        answers = [each.result() for each in waiting]
     refused = next((str(answer[REFUSED]) for answer in answers if REFUSED in answer), None)
     if refused is not None:
         raise UsageError(refused)
@@ -85,11 +91,11 @@ def _told(spec: str, answer: dict[str, Any]) -> Explained:
         return nothing(spec, f"its process gave no valid answer: {error}")
 
 
-def _answer(request: Request, spec: str) -> dict[str, Any]:
+def _answer(request: Request, spec: str, step: Step) -> dict[str, Any]:
     """One backend's part, or why the question cannot be asked."""
 
     def prepare() -> Work:
-        return lambda: json.dumps(_explained(request, spec)).encode()
+        return lambda: json.dumps(_explained(request, spec, step)).encode()
 
     try:
         answer = json.loads(confined(prepare, request.limits, spec))
@@ -98,8 +104,9 @@ def _answer(request: Request, spec: str) -> dict[str, Any]:
     return answer if isinstance(answer, dict) else {}
 
 
-def _explained(request: Request, spec: str) -> dict[str, Any]:
+def _explained(request: Request, spec: str, step: Step) -> dict[str, Any]:
     """In the process: the backend's part as JSON, and its file."""
+    step("reading the model")
     gc.freeze()  # torch is not searched for garbage again and again
     gc.set_threshold(*RARELY)
     try:
@@ -111,10 +118,20 @@ def _explained(request: Request, spec: str) -> dict[str, Any]:
         samples = None if request.calibrate is None else samples_of(model, request.calibrate)
         inputs = samples if request.inputs is None else samples_of(model, request.inputs)
         model = model if inputs is None else replace(model, inputs=inputs)
+        one, file = explained(model, backend, samples, How(request.dynamic), step)
     except UsageError as error:
-        return {REFUSED: str(error)}
-    one, file = explained(model, backend, samples, How(request.dynamic))
+        return {REFUSED: f"{_source(request, error)}{error}"}
+    step("done")
     return {TOLD: asdict(one), FILE: b64encode(file).decode() if request.pte else ""}
+
+
+def _source(request: Request, error: UsageError) -> str:
+    """The file of the sample that an error is about, "" for another error."""
+    from npu_assay.conformance.explain.inputs import SampleError
+
+    if not isinstance(error, SampleError):
+        return ""
+    return f"{request.calibrate if error.calibrates else request.inputs or request.calibrate or 'random inputs'}: "
 
 
 # ------------------------------------------------------------------------------------ a part of a model

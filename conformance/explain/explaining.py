@@ -17,13 +17,14 @@ from npu_assay.conformance.explain.asking import Asking
 from npu_assay.conformance.explain.causes import Causes
 from npu_assay.conformance.explain.changes import smallest_change
 from npu_assay.conformance.explain.following import Following
-from npu_assay.conformance.explain.inputs import Given, Inputs
+from npu_assay.conformance.explain.inputs import Given, Inputs, SampleError, sample
 from npu_assay.conformance.explain.inside import codes_inside
 from npu_assay.conformance.explain.layers import infinite_of, layers_of, look_at
 from npu_assay.conformance.explain.lowered import Lowered, lower, origins
 from npu_assay.conformance.explain.models import Model, Quantized, quantize
 from npu_assay.conformance.explain.numbers import Outputs, compared
 from npu_assay.conformance.explain.origins import module_of
+from npu_assay.conformance.explain.progress import Step, silent
 from npu_assay.conformance.explain.record import NO_FILE, Cause, Change, Explained, nothing
 from npu_assay.conformance.explain.silence import silence
 from npu_assay.conformance.explain.training import trained, warnings_of
@@ -55,15 +56,25 @@ LOOKS = 2  # inputs that layers are looked at with
 NO_EDGE_FILE = f"{NO_FILE}: ExecuTorch refuses models with operators that have no form in its edge dialect"
 
 
-def explained(model: Model, backend: Backend, samples: Sequence[Given] | None, how: How) -> tuple[Explained, bytes]:
-    """The model on one backend, and its `.pte` file, b"" for none. What the backend raises is told, not raised."""
+def explained(
+    model: Model, backend: Backend, samples: Sequence[Given] | None, how: How, step: Step = silent
+) -> tuple[Explained, bytes]:
+    """The model on one backend, and its `.pte` file, b"" for none. What the backend raises is told, not raised.
+
+    step: is told what is done next. Raises SampleError for samples that the model does not run on.
+    """
     quantized = None
     try:
         if samples is not None and not model.is_quantized:
+            step("quantizing")
             quantized = quantize(model, how.quantizer(backend), samples)
+        step("lowering")
         lowered = lower(quantized.program if quantized else model.program, backend)
+    except SampleError:
+        raise
     except Exception as error:  # noqa: BLE001  (a backend may raise anything)
         return nothing(backend.name, told(error), quantized is not None), b""
+    step("looking for causes")
     asking, training = Asking(backend, load_table(backend.table)), trained(model.program)
     trying = None if quantized is None else Trying(backend, lambda: how.quantizer(backend))
     places = frozenset(module_of(node)[0] for node in training)
@@ -73,6 +84,7 @@ def explained(model: Model, backend: Backend, samples: Sequence[Given] | None, h
     one = Explained(backend.name, quantized is not None, operators, found, lowered.delegates, None, None, ())
     warned = quantized.warnings if quantized is not None else ()
     one = replace(one, warnings=(*warnings_of(training), *warned, *_left_over(len(model.inputs))))
+    step("running")
     measured = _Measured(model, quantized, lowered, backend, list(model.inputs)[:RUNS])
     return measured.told_of(one), measured.buffer
 
@@ -135,6 +147,8 @@ class _Measured:
         for what, measure in ((NO_FILE, self.file), ("not run", self.numbers), ("layers", self.layers)):
             try:
                 one = replace(one, **measure(one))
+            except SampleError:
+                raise
             except Exception as error:  # noqa: BLE001  (a device may raise anything)
                 self.errors.append(f"{what}: {told(error)}")
         return replace(one, error="; ".join(self.errors))
@@ -153,10 +167,11 @@ class _Measured:
         edge = self.lowered.manager.exported_program()
         runtimes = {self.backend.details.__name__: self.backend.runtime}
         flat = [each.leaves for each in self.inputs]
+        wanted = _called(self.given, self.inputs)  # first: what it raises is not the device's
         runs: dict[str, list[Outputs]] = {"device": [_tensors(run_program(edge, each, runtimes)) for each in flat]}
         if self.quantized is not None:
             runs["quantized"] = _called(self.coded, self.inputs)
-        runs["torch" if self.model.is_quantized else "float"] = _called(self.given, self.inputs)
+        runs["torch" if self.model.is_quantized else "float"] = wanted
         return {"numbers": compared(runs)}
 
     def layers(self, one: Explained) -> dict[str, Any]:
@@ -182,8 +197,11 @@ def _module(program: ExportedProgram) -> fx.GraphModule:
 
 
 def _called(module: fx.GraphModule, inputs: Sequence[Inputs]) -> list[Outputs]:
-    with torch.no_grad():
-        return [_tensors(module(*each.args, **each.kwargs)) for each in inputs]
+    found = list[Outputs]()
+    for number, each in enumerate(inputs):
+        with torch.no_grad(), sample(number, calibrates=False):
+            found.append(_tensors(module(*each.args, **each.kwargs)))
+    return found
 
 
 def _tensors(outputs: Any) -> list[Tensor]:

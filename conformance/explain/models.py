@@ -21,7 +21,17 @@ from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.common.npy import NpyError, npy_arrays, npy_names
 from npu_assay.conformance.explain.archives import read_program
 from npu_assay.conformance.explain.costs import values
-from npu_assay.conformance.explain.inputs import Given, Inputs, inputs_of, named, nested, others, random_inputs
+from npu_assay.conformance.explain.inputs import (
+    Given,
+    Inputs,
+    inputs_of,
+    named,
+    nested,
+    not_a_number,
+    others,
+    random_inputs,
+    sample,
+)
 from npu_assay.conformance.explain.layers import Constants, constants_of
 from npu_assay.conformance.explain.lowered import operators_in
 from npu_assay.conformance.explain.named import names_file
@@ -175,7 +185,15 @@ def _samples(source: str, number: int, array: Tensor, x: Tensor) -> list[Tensor]
         hint = ": array[:, None] has an axis for them" if array.shape[1:] == x.shape[1:] and x.shape[:1] == (1,) else ""
         text = f"{source}: array {number}: found sizes {found}, expected {expected}{hint}"
         raise UsageError(text.replace("'", ""))
-    return [each.to(x.dtype) for each in array]
+    columns = [each.to(x.dtype) for each in array]
+    for place, (given, taken) in enumerate(zip(array, columns, strict=True)):
+        wrong, wanted = not_a_number(taken), "finite numbers"
+        if not wrong and not taken.dtype.is_floating_point and not torch.equal(taken.to(given.dtype), given):
+            wrong, wanted = f"{given[taken.to(given.dtype) != given][0].item()}", f"numbers of {x.dtype}"
+        if wrong:
+            where = f"{source}: array {number}, sample {place}, counted from 0"
+            raise UsageError(f"{where}: found {wrong}, expected {wanted}".replace("torch.", ""))
+    return columns
 
 
 def _placed(program: ExportedProgram, example: Inputs, tensors: Sequence[Tensor]) -> Inputs:
@@ -207,8 +225,9 @@ def quantize(model: Model, quantizer: Any, samples: Sequence[Given]) -> Quantize
     with torch.no_grad(), warnings.catch_warnings(record=True) as caught, _wide_told(model.program):
         warnings.simplefilter("always")
         prepared = prepare_pt2e(model.program.module(), quantizer)
-        for sample in _all(model.program, samples):
-            prepared(*sample.args, **sample.kwargs)
+        for number, one in enumerate(_all(model.program, samples)):
+            with sample(number, calibrates=True):
+                prepared(*one.args, **one.kwargs)
         told = decided(prepared)
         constants = constants_of(prepared)
         converted = convert_pt2e(prepared)

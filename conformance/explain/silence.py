@@ -23,7 +23,7 @@ def silence(seen: Sequence[Seen], numbers: Sequence[Comparison]) -> str:
     begins = f"the results carry nothing of the model ({wanted.sqnr:.1f} dB, {wanted.given} against {wanted.wanted})"
     for layer in seen:
         if (wanted.given == "device" and layer.is_faulty) or (layer.own is not None and layer.own < LOST):
-            return f"{begins}: from {place_of(layer.node)}, on: {_why(layer)}"
+            return f"{begins}; nothing is left from {place_of(layer.node)}, on: {_why(layer)}"
     return f"{begins}, and no layer by itself loses that much: errors add up"
 
 

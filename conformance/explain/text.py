@@ -30,6 +30,7 @@ SIZES = ("parameters", "program, bytes", "planned memory, bytes")
 """The rows of the table that the answers do not have."""
 LAYERS = 2
 MORE = "-v lists all"
+LISTS = ("and also", "left out with it")
 
 
 def explanation_lines(explanation: Explanation, verbose: bool = False) -> list[str]:
@@ -41,7 +42,8 @@ def explanation_lines(explanation: Explanation, verbose: bool = False) -> list[s
     silences = [*_wrapped(f"{listed(names)}: {why}" for names, why in notes(explanation, "silence"))]
     warned = [*_wrapped(f"{listed(names)}: warning: {text}" for names, text in notes(explanation, "warnings"))]
     lines += silences
-    told = [one for one in explanation.backends if one.causes or any(worth_a_word(one.layers))]
+    heard = (any(worth_a_word(one.layers)) and _is_heard(one, verbose) for one in explanation.backends)
+    told = [one for one, is_heard in zip(explanation.backends, heard, strict=True) if one.causes or is_heard]
     most = LINES + EACH * max(0, len(explanation.backends) - 3) - len(lines) - min(len(warned), EACH)
     for one in told:
         section = _all_of(one) if verbose else _part_of(one, max(3, most // len(told)))
@@ -71,7 +73,7 @@ def _cut(lines: Sequence[str], most: int) -> list[str]:
 def _part_of(one: Explained, most: int) -> list[str]:
     """The first causes, and the worst layers, in so many lines; the first cause in any case."""
     found, told = list[str](), 0
-    layers = [] if one.silence else [*_layers(one.layers, LAYERS)]
+    layers = [*_layers(one.layers, LAYERS)] if _is_heard(one) else []
     for number in range(1, len(one.causes) + 1):
         block = _cause(number, one, verbose=False)
         if found and len(found) + len(block) + len(layers) + 2 > most:
@@ -93,8 +95,18 @@ def _cause(number: int, one: Explained, verbose: bool) -> list[str]:
     cause, known = one.causes[number - 1], known_of(one)
     lines = [*cause_lines(number, one)]
     roots = [f"at {each}" for each in places(cause, known)]
-    lines = lines[:1] + roots + lines[1:] if verbose else [shorten(line, WIDTH - 5) for line in lines]
+    lines = lines[:1] + roots + lines[1:] if verbose else [_short(line) for line in lines]
     return [*_wrapped([f"{number}. {title(cause, known)}"], 2), *_wrapped(lines, 5)]
+
+
+def _short(line: str) -> str:
+    """A line that lists things in what fits; what to do is never cut."""
+    return shorten(line, WIDTH - 5) if line.startswith(LISTS) else line
+
+
+def _is_heard(one: Explained, verbose: bool = False) -> bool:
+    """Whether errors of layers say anything: not where the results carry nothing of the model."""
+    return verbose or not one.silence
 
 
 def _layers(layers: Sequence[Layer], most: int) -> Iterator[str]:

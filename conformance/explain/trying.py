@@ -73,7 +73,7 @@ class Trying:
     known: dict[tuple[Any, ...], bool] = field(default_factory=dict)
 
     def advice(self, label: str, shape: tuple[int, ...]) -> str:
-        """Another way to write the function that this stands for, which the backend takes whole; "" if none is known."""
+        """Another way to write the function that this stands for, which the backend takes whole; "" for none."""
         name = name_of(label)
         for text, form in FORMS.get(name, {}).items():
             if _shape(text) != _shape(label) and self._takes(text, form, shape):
