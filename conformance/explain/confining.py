@@ -9,6 +9,7 @@ from base64 import b64decode, b64encode
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -156,10 +157,9 @@ def _reduced(request: Request, what: str, name: str | None) -> tuple[str, tuple[
 
     (spec,) = request.backends
     backend, model = load_whole(spec), load_model(request.model)
-    program = model.program
-    calibrate = None if model.is_quantized else request.calibrate
-    if calibrate is not None:
-        samples = samples_of(model, calibrate)
-        program = quantize(model, How(request.dynamic).quantizer(backend), samples).program
-    found = reduce(program, backend, spec, what, name, quantized=calibrate is not None)
+    program, quantizer = model.program, None
+    if request.calibrate is not None and not model.is_quantized:
+        samples, quantizer = samples_of(model, request.calibrate), partial(How(request.dynamic).quantizer, backend)
+        program = quantize(model, quantizer(), samples).program
+    found = reduce(program, backend, spec, what, name, quantizer=quantizer)
     return found.script, found.told

@@ -24,7 +24,8 @@ from npu_assay.conformance.explain.view import (
 )
 
 WIDTH = 100
-LINES, EACH = 58, 9
+ANSWER = 2 * WIDTH - 20  # characters: two lines
+LINES, EACH = 56, 9
 """Of three backends, and for each more: what is left after the answers is shared between them."""
 SIZES = ("parameters", "program, bytes", "planned memory, bytes")
 """The rows of the table that the answers do not have."""
@@ -37,16 +38,16 @@ def explanation_lines(explanation: Explanation, verbose: bool = False) -> list[s
     """Everything, the answer first; not verbose: what fits on a screen of each backend, and how much more there is."""
     lines = [plain(explanation.model)]
     for one in explanation.backends:
-        lines += _wrapped(answer(one))
+        lines += _wrapped(line if verbose else shorten(line, ANSWER) for line in answer(one))
     lines += ["", *_table(explanation, verbose)]
     silences = [*_wrapped(f"{listed(names)}: {why}" for names, why in notes(explanation, "silence"))]
     warned = [*_wrapped(f"{listed(names)}: warning: {text}" for names, text in notes(explanation, "warnings"))]
     lines += silences
     heard = (any(worth_a_word(one.layers)) and _is_heard(one, verbose) for one in explanation.backends)
     told = [one for one, is_heard in zip(explanation.backends, heard, strict=True) if one.causes or is_heard]
-    most = LINES + EACH * max(0, len(explanation.backends) - 3) - len(lines) - min(len(warned), EACH)
+    most = LINES + EACH * max(0, len(explanation.backends) - 3) - len(lines) - min(len(warned) + 2, EACH)
     for one in told:
-        section = _all_of(one) if verbose else _part_of(one, max(3, most // len(told)))
+        section = _all_of(one) if verbose else _part_of(one, max(3, most // len(told) - 2))
         lines += ["", f"{plain(one.backend)}{' (quantized here)' if one.quantized else ''}", *section]
     return [*lines, *([""] if warned else []), *(warned if verbose else _cut(warned, EACH))]
 
@@ -63,25 +64,26 @@ def _table(explanation: Explanation, verbose: bool) -> Iterator[str]:
         yield f"{row[0].ljust(widths[0])}  {'  '.join(cells)}".rstrip()
 
 
-def _cut(lines: Sequence[str], most: int) -> list[str]:
-    return [*lines[:most], *([f"... {MORE}"] if len(lines) > most else [])]
+def _cut(lines: Sequence[str], most: int, indent: int = 0) -> list[str]:
+    """The first lines, and a last one if there are more."""
+    return [*lines[:most], *([f"{' ' * indent}... {MORE}"] if len(lines) > most else [])]
 
 
 # ------------------------------------------------------------------------------------ one backend
 
 
 def _part_of(one: Explained, most: int) -> list[str]:
-    """The first causes, and the worst layers, in so many lines; the first cause in any case."""
+    """The first causes, then the worst layers, in so many lines."""
+    blocks = [_cause(number, one, verbose=False) for number in range(1, len(one.causes) + 1)]
     found, told = list[str](), 0
-    layers = [*_layers(one.layers, LAYERS)] if _is_heard(one) else []
-    for number in range(1, len(one.causes) + 1):
-        block = _cause(number, one, verbose=False)
-        if found and len(found) + len(block) + len(layers) + 2 > most:
+    for block in blocks:
+        if found and len(found) + len(block) > most - 1:
             break
-        found, told = [*found, *block], number
-    left = len(one.causes) - told
-    more = [f"  ... and {counted(left, 'cause')} more: {MORE}"] if left else []
-    return [*found, *more, *layers]
+        found, told = [*found, *_cut(block, max(1, most - 2), 2)], told + 1
+    left = len(blocks) - told
+    found += [f"  ... and {counted(left, 'cause')} more: {MORE}"] if left else []
+    layers = [*_layers(one.layers, LAYERS)] if _is_heard(one) else []
+    return [*found, *(_cut(layers, most - len(found) - 1, 2) if most - len(found) > LAYERS else [])]
 
 
 def _all_of(one: Explained) -> list[str]:
