@@ -1,4 +1,4 @@
-"""MobileNetV3-small in plain torch modules: the layers, sizes and random weights of torchvision's `mobilenet_v3_small`."""
+"""MobileNetV3-small in plain torch modules: layers, sizes and random weights of torchvision's `mobilenet_v3_small`."""
 
 from __future__ import annotations
 

@@ -90,8 +90,8 @@ def explain(
     tell_missing(model, specs)
     specs = tuple(dict.fromkeys(specs))
     begin = plain(f"reading {model}, to ask {', '.join(specs)}")
-    if not sys.stderr.isatty():
-        click.echo(begin, err=True)  # before torch is loaded, which takes seconds
+    if "torch" not in sys.modules and not sys.stderr.isatty():
+        click.echo(begin, err=True)  # as torch takes seconds to load
     with usage_errors():
         from npu_assay.conformance.common.errors import UsageError
         from npu_assay.conformance.explain.confining import Request, found
