@@ -158,7 +158,7 @@ SMALL = "explain_models:small"
 def test_the_command(tmp_path: Path) -> None:
     out = tmp_path / "out"
     result = run(SMALL, "--backend", "neutron", "--calibrate", "random", "--out", out, "--pte", "-n", "1")
-    assert "1. gelu (act): unsupported: the operator is not in the support table" in result.output
+    assert "1. GELU (act): unsupported: the operator is not in the support table" in result.output
     assert "aten.gelu.default" not in run(SMALL, "--backend", "neutron", "--calibrate", "random").output
     verbose = run(SMALL, "--backend", "neutron", "--calibrate", "random", "-v").output
     assert "at act (GELU)  aten.gelu.default" in verbose and "  (model)  4 of 5 delegated" in verbose

@@ -134,7 +134,7 @@ def gated() -> tuple[nn.Module, tuple[Tensor, ...]]:
     ("only", "operator", "cause"),
     [
         ((), "gru (GRU)  aten.gru.input", "cause 1, GRU (gru): not_quantized: "),
-        (("--op", "pw"), "pw (Conv2d)  aten.convolution.default", "cause 2, conv"),
+        (("--op", "pw"), "pw (Conv2d)  aten.convolution.default", "cause 2, Conv2d (2 times) (cheap): groups: "),
     ],
 )
 def test_causes_are_tried_in_the_order_of_explain(only: tuple[str, ...], operator: str, cause: str) -> None:
@@ -159,7 +159,7 @@ COMPOSITES = {
     "aten.hardswish.default": nn.Hardswish(),
     "aten.silu.default": nn.SiLU(),
     "aten.mish.default": nn.Mish(),
-    "aten.group_norm.default": nn.GroupNorm(2, 8),
+    "aten.hardsigmoid.default": nn.Hardsigmoid(),
 }
 
 

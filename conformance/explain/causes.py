@@ -86,7 +86,9 @@ class Causes:
         groups = grouped(self.own, self.operators, written(list(self.nodes.values())))
         causes = sorted((self._cause(group, behind) for group in groups), key=self._cost, reverse=True)
         numbers = {name: number for number, cause in enumerate(causes) for name in cause.operators}
-        return tuple(self._told(one, numbers) for one in self.lowered.operators), tuple(with_gains(self, causes))
+        waits = {name: self._waits_for(name) for name in numbers}
+        told = tuple(self._told(one, numbers) for one in self.lowered.operators)
+        return told, tuple(with_gains(causes, self.operators, waits))
 
     # -------------------------------------------------------------------------------- one operator
 
@@ -255,7 +257,7 @@ class Causes:
             first.code,
             self._spoken(first.found),
             first.sentence,
-            group.label,
+            "" if self.own[roots[0]] == (NOT_QUANTIZED,) else group.label,
             group.times,
             tuple(roots),
             tuple(follows),
@@ -267,7 +269,7 @@ class Causes:
 
     def _also(self, first: Reason, roots: Sequence[str]) -> Iterator[Reason]:
         """The other reasons of roots, each code of an operator once: their own, and those of where the first stands."""
-        known = {(self.operators[roots[0]].operator, first.code), ("", UNCODED)}
+        known = set[tuple[str, str]]()
         for name in sorted(roots, key=lambda name: -work(self.operators[name])):
             one = self.operators[name]
             here = one.reasons if name == roots[0] and not set(self._left_around(one)) & set(roots) else ()
@@ -331,7 +333,7 @@ class Causes:
     def _delegated(self, node: fx.Node) -> bool:
         return node.name in self.operators and self.operators[node.name].delegate is not None
 
-    def waits_for(self, name: str) -> frozenset[str] | None:
+    def _waits_for(self, name: str) -> frozenset[str] | None:
         """The operators without which a left out one would have no reason but its own; None if it had one all the same.
 
         Of those around it, these are the ones that its reasons name, and those that it shares real numbers with; those

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from npu_assay.conformance.explain.composites import Written
-from npu_assay.conformance.explain.reasons import LEFT_ALONE, NOT_QUANTIZED
+from npu_assay.conformance.explain.reasons import LEFT_ALONE, NOT_QUANTIZED, UNSUPPORTED
 from npu_assay.conformance.explain.record import Cause, Gain, Operator, Reason
 from npu_assay.conformance.explain.summary import short
 
-if TYPE_CHECKING:
-    from npu_assay.conformance.explain.causes import Causes
-
 Own = Mapping[str, tuple[Reason, ...]]
 """Why operators are left out that are for themselves, by their names."""
+Waits = Mapping[str, frozenset[str] | None]
+"""The operators without which one would be taken but for its own reasons; None where it would not be."""
 
 
 @dataclass(frozen=True)
@@ -35,43 +34,38 @@ def work(one: Operator) -> int:
 
 def grouped(own: Own, operators: Mapping[str, Operator], things: Mapping[str, Written]) -> list[Group]:
     """The roots as causes: those of things of one label that begin alike, else operators of one kind and code."""
+    things = {name: thing for name, thing in things.items() if own.get(name) != (NOT_QUANTIZED,)}
     parts: dict[tuple[str, ...], list[str]] = {}
-    for name, reasons in own.items():
-        thing = things.get(name)
-        is_alone = thing is None or reasons == (NOT_QUANTIZED,)
-        parts.setdefault(("operator", name) if thing is None or is_alone else thing.key, []).append(name)
-    composite = {things[names[0]].label for names in parts.values() if len(names) > 1}
+    for name in own:
+        parts.setdefault(things[name].key if name in things else ("operator", name), []).append(name)
+    labels = {names[0]: things[names[0]].label if names[0] in things else "" for names in parts.values()}
+    composite = {labels[names[0]] for names in parts.values() if len(names) > 1}
     groups: dict[tuple[Any, ...], list[list[str]]] = {}
-    for names in parts.values():
-        names = _first_first(names, own, operators)
-        label = things[names[0]].label if names[0] in things else ""
-        is_whole = label in composite and own[names[0]] != (NOT_QUANTIZED,)
-        key = (label, own[names[0]][0].code) if is_whole else _kind(own[names[0]], operators[names[0]])
-        groups.setdefault(key, []).append(names)
-    return [_group(each, own, operators, things, composite) for each in groups.values()]
+    for label, names in zip(labels.values(), parts.values(), strict=True):
+        ordered = _first_first(names, own, operators)
+        first = own[ordered[0]]
+        key = (label, first[0].code) if label in composite else _kind(first, operators[ordered[0]])
+        groups.setdefault((label if label in composite else "", *key), []).append(ordered)
+    return [_group(key[0], each, operators, things) for key, each in groups.items()]
 
 
 def _group(
-    parts: Sequence[Sequence[str]],
-    own: Own,
-    operators: Mapping[str, Operator],
-    things: Mapping[str, Written],
-    composite: Collection[str],
+    label: str, parts: Sequence[Sequence[str]], operators: Mapping[str, Operator], things: Mapping[str, Written]
 ) -> Group:
-    first = parts[0][0]
-    labels = {things[names[0]].label if names[0] in things else "" for names in parts}
-    is_whole = len(labels) == 1 and labels <= {*composite, operators[first].kind} and own[first] != (NOT_QUANTIZED,)
-    label = labels.pop() if is_whole else short(operators[first].operator)
-    roots = [*(names[0] for names in parts), *(name for names in parts for name in names[1:])]
-    return Group("" if own[first] == (NOT_QUANTIZED,) else label, len(parts), tuple(roots))
+    """One cause. label: of the things that it is about, "" where these are single operators."""
+    firsts = [operators[names[0]] for names in parts]
+    labels = {label or (things[one.name].label if one.name in things else "") for one in firsts}
+    is_module = labels == {firsts[0].kind}
+    roots = [*(one.name for one in firsts), *(name for names in parts for name in names[1:])]
+    return Group(label or (firsts[0].kind if is_module else short(firsts[0].operator)), len(parts), tuple(roots))
 
 
 def _first_first(names: Sequence[str], own: Own, operators: Mapping[str, Operator]) -> list[str]:
-    """The roots of one thing: what no quantizer looked into first, else the dearest."""
+    """The roots of one thing: what no quantizer looked into first, else the dearest, of equal ones an unknown one."""
 
-    def rank(name: str) -> tuple[bool, int]:
-        one = operators[name]
-        return own[name][0].sentence != LEFT_ALONE.sentence, -work(one)
+    def rank(name: str) -> tuple[bool, int, bool]:
+        reason = own[name][0]
+        return reason.sentence != LEFT_ALONE.sentence, -work(operators[name]), reason.code != UNSUPPORTED
 
     first = min(names, key=rank)
     return [first, *(name for name in names if name != first)]
@@ -89,29 +83,22 @@ def _kind(reasons: Sequence[Reason], one: Operator) -> tuple[Any, ...]:
 # ------------------------------------------------------------------------------------ gains
 
 
-def with_gains(found: Causes, causes: Sequence[Cause]) -> list[Cause]:
+def with_gains(causes: Sequence[Cause], operators: Mapping[str, Operator], waits: Waits) -> list[Cause]:
     """The causes with what would be taken without each, and without it and all before it."""
     numbers = {name: number for number, cause in enumerate(causes) for name in cause.operators}
-    needs = _needs(found, causes, numbers)
+    rewritten = (name for cause in causes if cause.sentence == LEFT_ALONE.sentence for name in cause.roots)
+    waits = {**waits, **dict.fromkeys(rewritten, frozenset[str]())}  # as it then has codes inside
+    needs = {name: _needed(name, waits, numbers) for name in numbers}
 
     def gain(gone: Collection[int]) -> Gain:
-        won = [found.operators[name] for name, needed in needs.items() if needed is not None and needed <= set(gone)]
+        won = [operators[name] for name, needed in needs.items() if needed is not None and needed <= set(gone)]
         return Gain(len(won), sum(one.macs for one in won))
 
-    return [
-        replace(cause, alone=gain([number]), together=gain(range(number + 1))) for number, cause in enumerate(causes)
-    ]
+    return [replace(cause, alone=gain([n]), together=gain(range(n + 1))) for n, cause in enumerate(causes)]
 
 
-def _needs(found: Causes, causes: Sequence[Cause], numbers: Mapping[str, int]) -> dict[str, frozenset[int] | None]:
-    """For each operator the causes that have to go before a backend takes it; None for one that it never takes."""
-    waits = {name: found.waits_for(name) for name in numbers}
-    rewritten = (cause for cause in causes if cause.sentence == LEFT_ALONE.sentence)
-    waits |= {name: frozenset() for cause in rewritten for name in cause.roots}  # which then has codes inside
-    return {name: _needed(name, waits, numbers) for name in numbers}
-
-
-def _needed(name: str, waits: Mapping[str, frozenset[str] | None], numbers: Mapping[str, int]) -> frozenset[int] | None:
+def _needed(name: str, waits: Waits, numbers: Mapping[str, int]) -> frozenset[int] | None:
+    """The causes that have to go before a backend takes an operator; None for one that it never takes."""
     seen, left = {name}, [name]
     while left:
         more = waits[left.pop()]

@@ -67,8 +67,8 @@ def notes(explanation: Explanation, tell: str) -> Iterator[tuple[tuple[str, ...]
 def title(cause: Cause, known: Known) -> str:
     """A cause in one sentence: what the user wrote, how often and where it first is, and why it is left out."""
     first = known[cause.roots[0]]
-    where = first.module or first.source
-    named = f"{cause.label}{_times(cause.times)}{f' ({where})' if where else ''}: " if cause.label else ""
+    where = first.module or first.source or MODEL
+    named = f"{cause.label}{_times(cause.times)} ({where}): " if cause.label else ""
     return f"{named}{cause.code}: {cause.sentence} (found {shorten(cause.found, FOUND)})"
 
 
