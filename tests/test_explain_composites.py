@@ -36,7 +36,7 @@ class Twice(nn.Module):
 
 
 class Function(nn.Module):
-    """A function in a module that computes more than that, so the line says what it is."""
+    """A function in a module that computes more than that."""
 
     def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
@@ -44,6 +44,14 @@ class Function(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.after(self.function(x))  # type: ignore[no-any-return]
+
+
+class Line(Function):
+    """Operators on a line, which says what they are."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = torch.erf(x.sin().cos())
+        return self.after(y)  # type: ignore[no-any-return]
 
 
 class RootNorm(nn.Module):
@@ -63,17 +71,7 @@ class Attends(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         y = self.before(x).flatten(2)
         scores = torch.bmm(y, y.transpose(1, 2)) * 0.1
-        return torch.bmm(scores.softmax(2), y).reshape(x.shape)
-
-
-def hard(x: Tensor) -> Tensor:
-    """A user's own hardswish."""
-    return x * functional.relu6(x + 3) / 6
-
-
-def soft(y: Tensor) -> Tensor:
-    """A user's own function."""
-    return y.sin().abs() - torch.erf(y)
+        return torch.bmm(scores.softmax(1).transpose(1, 2), y).reshape(x.shape)
 
 
 def scaled(x: Tensor) -> Tensor:
@@ -92,8 +90,7 @@ THINGS: dict[str, tuple[Callable[[], nn.Module], str]] = {
     "own_norm": (RootNorm, "RootNorm"),
     "own_attention": (Attends, "attention"),
     "function": (lambda: Function(functional.hardswish), "hardswish"),
-    "own_line": (lambda: Function(hard), "x * functional.relu6(x + 3) / 6"),
-    "another_line": (lambda: Function(soft), "y.sin().abs() - torch.erf(y)"),
+    "own_line": (lambda: Line(torch.sin), "torch.erf(x.sin().cos())"),
     "scaled": (lambda: Function(scaled), "attention"),
 }
 

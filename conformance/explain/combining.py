@@ -57,7 +57,8 @@ def _group(
     labels = {label or (things[one.name].label if one.name in things else "") for one in firsts}
     is_module = labels == {firsts[0].kind}
     roots = [*(one.name for one in firsts), *(name for names in parts for name in names[1:])]
-    return Group(label or (firsts[0].kind if is_module else short(firsts[0].operator)), len(parts), tuple(roots))
+    plain = short(firsts[0].operator).removeprefix("_").removesuffix("_copy")
+    return Group(label or (firsts[0].kind if is_module else plain), len(parts), tuple(roots))
 
 
 def _first_first(names: Sequence[str], own: Own, operators: Mapping[str, Operator]) -> list[str]:

@@ -75,7 +75,7 @@ def _to_product(softmax: fx.Node, backwards: bool) -> list[fx.Node]:
             return way
         for each in node.all_input_nodes if backwards else node.users:
             is_near = len(waiting) < 4 * NEAR and each.op == "call_function" and each not in came
-            if is_near and _place(each) == _place(softmax):
+            if is_near and (_converts(each) or _place(each) == _place(softmax)):
                 came[each] = node
                 waiting.append(each)
     return []
@@ -121,9 +121,13 @@ def _lines(nodes: Sequence[fx.Node]) -> dict[str, Written]:
 def _sources(node: fx.Node) -> Iterator[fx.Node]:
     """The operators that give its operands, through conversions."""
     for each in node.all_input_nodes:
-        while each.op == "call_function" and target_name(each.target).startswith("quantized_decomposed."):
+        while _converts(each):
             each = each.all_input_nodes[0]
         yield each
+
+
+def _converts(node: fx.Node) -> bool:
+    return node.op == "call_function" and target_name(node.target).startswith("quantized_decomposed.")
 
 
 def _expression(code: str) -> str:
