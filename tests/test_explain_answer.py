@@ -37,6 +37,7 @@ def mobilenet() -> Explanation:
     return npu_assay.explain(torch.export.export(module, (image,)), BACKENDS, samples)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("chosen", "most"), [(BACKENDS, 79), (BACKENDS[:3], 60), (BACKENDS[2:], 60), (BACKENDS[:1], 60)]
 )
@@ -49,6 +50,7 @@ def test_a_network_fits_a_screen_and_the_answer_is_first(chosen: tuple[str, ...]
     assert len([line for line in lines if re.match(r"(neutron|xnnpack).*: warning", line)]) <= 6
 
 
+@pytest.mark.long
 def test_the_first_cause_is_a_module_of_the_users() -> None:
     """All parts of every Hardswish together; the table would have a clamp, an add, a mul and a div of each."""
     one = mobilenet().backends[0]
@@ -59,6 +61,7 @@ def test_the_first_cause_is_a_module_of_the_users() -> None:
     assert "  first cause: Hardswish (19 times) (features.0.2): " in explanation_lines(mobilenet())[3]
 
 
+@pytest.mark.long
 def test_why_nothing_is_left_is_one_sentence_for_all_that_it_is_true_of() -> None:
     text = " ".join(" ".join(explanation_lines(mobilenet())).split())
     assert text.count("carry nothing of the model (0.0 dB") == 2  # two smallest scales
@@ -67,6 +70,7 @@ def test_why_nothing_is_left_is_one_sentence_for_all_that_it_is_true_of() -> Non
     assert "of features.4.block.1.2 (Hardswish), mobile_networks.py:" in one.silence
 
 
+@pytest.mark.long
 def test_a_warning_of_many_tensors_is_one_with_the_first() -> None:
     found = mobilenet().backends[2].warnings
     assert len(found) == 2

@@ -1,4 +1,4 @@
-"""What a user wrote that several operators were made of: a module of torch's, an operator, a small module, a line."""
+"""The things that a user wrote, of which several operators were made: modules of torch's, operators, lines."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Written:
 
 
 def written(nodes: Sequence[fx.Node]) -> Mapping[str, Written]:
-    """What each operator of a program was made of, by its name: the largest of these that is one thing."""
+    """The thing that each operator of a program was made of, by its name: the largest that is one thing."""
     ways = (_modules(nodes), _attentions(nodes), _operators(nodes), _small_modules(nodes), _lines(nodes))
     return {name: thing for way in reversed(ways) for name, thing in way.items()}
 

@@ -29,7 +29,7 @@ def users_of(node: fx.Node) -> Iterator[fx.Node]:
 
 
 def is_real_inside(nodes: Sequence[fx.Node], constants: Collection[str]) -> bool:
-    """Whether no codes stand between these operators, nor between a constant and one of them."""
+    """True if no codes stand between these operators, nor between a constant and one of them."""
     within = {*(node.name for node in nodes), *constants}
     coded = (each for node in nodes for each in node.all_input_nodes if _is_code_read(each))
     return not any(source_behind(each).name in within for each in coded)

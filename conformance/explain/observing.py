@@ -50,7 +50,7 @@ def decided(prepared: fx.GraphModule) -> list[tuple[str, str]]:
 
 
 def is_own(warning: warnings.WarningMessage) -> bool:
-    """Whether it is of a quantizer, not of a library, which its user can do nothing about."""
+    """True for one of a quantizer; its user can do nothing about those of libraries."""
     return not warning.category.__module__.startswith(LIBRARIES)
 
 

@@ -34,7 +34,7 @@ class Progress:
         self.shared = mmap.mmap(-1, max(1, len(self.backends)))  # processes made later have the same
 
     def of(self, backend: str) -> Step:
-        """What the process of a backend tells its steps with."""
+        """The function that the process of a backend tells its steps with."""
         place = self.backends.index(backend)
 
         def told(step: str) -> None:

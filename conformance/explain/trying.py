@@ -84,7 +84,7 @@ class Trying:
         return ""
 
     def knows(self, graph: Graph) -> bool:
-        """Whether the quantizer gives codes to what an exported operator gives, where its operands have codes."""
+        """True if the quantizer gives codes to the results of an exported operator where its operands have codes."""
         op = subject(graph).op
         key = (op, tuple(value.shape for value in graph.values))
         if key not in self.known:

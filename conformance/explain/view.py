@@ -1,4 +1,4 @@
-"""What is said of an explanation, in lines that the terminal and the page share: the answer, then causes and layers."""
+"""Lines of an explanation that the terminal and the page share: the answer, then causes and layers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def known_of(one: Explained) -> Known:
 
 
 def answer(one: Explained) -> Iterator[str]:
-    """What goes to the backend, what that costs, and the first cause of the rest."""
+    """Lines: the share that goes to the backend, its cost, and the first cause of the rest."""
     if one.is_unknown:
         yield f"{one.backend}: {NO_ANSWER}: {one.error.removeprefix(f'{one.backend}: ')}"
         return
@@ -73,7 +73,7 @@ def title(cause: Cause, known: Known) -> str:
 
 
 def cause_lines(number: int, one: Explained) -> Iterator[str]:
-    """What else is said of the cause of this number, from 1: other reasons, costs, gains, and what would help."""
+    """The other reasons of the cause of this number, from 1, its costs, gains, and what would help."""
     cause, known = one.causes[number - 1], known_of(one)
     if cause.also:
         yield f"and also {listed([f'{reason.code} ({shorten(reason.found, FOUND)})' for reason in cause.also], '; ')}"
@@ -151,7 +151,7 @@ def _is_less(decibels: float | None, limit: float) -> bool:
 
 
 def lost(one: Layer) -> str:
-    """What a layer adds in words: at the results, where that is known, and by itself."""
+    """The error that a layer adds, in words: at the results, where that is known, and by itself."""
     if one.infinite:
         return "infinite"
     own = "none" if one.own is None else f"{one.own:.1f} dB"
