@@ -25,8 +25,8 @@ from npu_assay.conformance.explain.view import (
 
 WIDTH = 100
 ANSWER = 2 * WIDTH - 20  # characters: two lines
-LINES, EACH = 56, 9
-"""Of three backends, and for each more: what is left after the answers is shared between them."""
+LINES, EACH, WARNED = 60, 9, 6
+"""Of three backends, for each more, and of warnings: what is left after the answers is shared between backends."""
 SIZES = ("parameters", "program, bytes", "planned memory, bytes")
 """The rows of the table that the answers do not have."""
 LAYERS = 2
@@ -45,11 +45,12 @@ def explanation_lines(explanation: Explanation, verbose: bool = False) -> list[s
     lines += silences
     heard = (any(worth_a_word(one.layers)) and _is_heard(one, verbose) for one in explanation.backends)
     told = [one for one, is_heard in zip(explanation.backends, heard, strict=True) if one.causes or is_heard]
-    most = LINES + EACH * max(0, len(explanation.backends) - 3) - len(lines) - min(len(warned) + 2, EACH)
+    most = LINES + EACH * max(0, len(explanation.backends) - 3) - len(lines)
+    most -= min(len(warned), WARNED) + 2 if warned else 0
     for one in told:
         section = _all_of(one) if verbose else _part_of(one, max(3, most // len(told) - 2))
         lines += ["", f"{plain(one.backend)}{' (quantized here)' if one.quantized else ''}", *section]
-    return [*lines, *([""] if warned else []), *(warned if verbose else _cut(warned, EACH))]
+    return [*lines, *([""] if warned else []), *(warned if verbose else _cut(warned, WARNED))]
 
 
 def _table(explanation: Explanation, verbose: bool) -> Iterator[str]:
@@ -97,7 +98,7 @@ def _cause(number: int, one: Explained, verbose: bool) -> list[str]:
     cause, known = one.causes[number - 1], known_of(one)
     lines = [*cause_lines(number, one)]
     roots = [f"at {each}" for each in places(cause, known)]
-    lines = lines[:1] + roots + lines[1:] if verbose else [_short(line) for line in lines]
+    lines = roots + lines if verbose else [_short(line) for line in lines]
     return [*_wrapped([f"{number}. {title(cause, known)}"], 2), *_wrapped(lines, 5)]
 
 

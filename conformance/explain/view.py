@@ -75,18 +75,18 @@ def title(cause: Cause, known: Known) -> str:
 def cause_lines(number: int, one: Explained) -> Iterator[str]:
     """The other reasons of the cause of this number, from 1, its costs, gains, and what would help."""
     cause, known = one.causes[number - 1], known_of(one)
-    if cause.also:
-        yield f"and also {listed([f'{reason.code} ({shorten(reason.found, FOUND)})' for reason in cause.also], '; ')}"
-    cost = f"{counted(len(cause.operators), 'operator')}, {counted(cause.macs, 'multiply-accumulate')}"
-    yield f"costs {cost}, {cause.bytes:,} bytes over borders"
-    yield f"mended {_gained(number, cause, one)}"
-    if cause.follows:
-        follows = Counter(f"{known[name].module or MODEL} {short(known[name].operator)}" for name in cause.follows)
-        yield f"left out with it: {listed([f'{name}{_times(count)}' for name, count in follows.items()])}"
     if cause.change is not None:
         yield f"what if: {cause.change.text}"
     if cause.hint:
         yield cause.hint
+    macs = f", {counted(cause.macs, 'multiply-accumulate')}" if cause.macs else ""
+    cost = f"{counted(len(cause.operators), 'operator')}{macs}, {cause.bytes:,} bytes over borders"
+    yield f"costs {cost}; mended {_gained(number, cause, one)}"
+    if cause.also:
+        yield f"and also {listed([f'{reason.code} ({shorten(reason.found, FOUND)})' for reason in cause.also], '; ')}"
+    if cause.follows:
+        follows = Counter(f"{known[name].module or MODEL} {short(known[name].operator)}" for name in cause.follows)
+        yield f"left out with it: {listed([f'{name}{_times(count)}' for name, count in follows.items()])}"
 
 
 def _gained(number: int, cause: Cause, one: Explained) -> str:
