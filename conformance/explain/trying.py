@@ -78,9 +78,9 @@ class Trying:
         for text, form in FORMS.get(name, {}).items():
             if _shape(text) != _shape(label) and self._takes(text, form, shape):
                 return f"write it as {text}, which gives the same: this backend takes that whole"
-        text, form = SIMILAR.get(name, ("", None))
-        if form is not None and self._takes(text, form, shape):
-            return f"this backend takes {text} whole, which gives nearly the same: train the model with that"
+        for text, form in [SIMILAR[name]] if name in SIMILAR else []:
+            if self._takes(text, form, shape):
+                return f"this backend takes {text} whole, which gives nearly the same: train the model with that"
         return ""
 
     def knows(self, graph: Graph) -> bool:
