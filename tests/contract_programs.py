@@ -53,7 +53,8 @@ def _steps(step: Step) -> Iterator[tuple[str, Step]]:
 
 def _parameters(op: str) -> Any:
     try:
-        return edge_op(op)._op._schema.arguments
+        overload: Any = edge_op(op)._op
+        return overload._schema.arguments
     except (AttributeError, KeyError, ValueError):
         return ()
 

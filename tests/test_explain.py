@@ -347,7 +347,7 @@ def test_the_record_is_read_as_it_was_written() -> None:
     found = npu_assay.explain(torch.export.export(module.eval(), inputs), ["neutron", "xnnpack"], [inputs])
     data = json.loads(json.dumps(found.as_json()))
     assert Explanation.from_json(data) == found
-    damages: tuple[Any, ...] = ({"schema": 2}, {"more": 1}, {"backends": 3}, {"model": None})
+    damages: tuple[Any, ...] = ({"schema": 1}, {"more": 1}, {"backends": 3}, {"model": None})
     for damaged in (*(data | damage for damage in damages), []):
         with pytest.raises(ValueError, match="expected"):
             Explanation.from_json(damaged)

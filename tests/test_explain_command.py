@@ -158,8 +158,10 @@ SMALL = "explain_models:small"
 def test_the_command(tmp_path: Path) -> None:
     out = tmp_path / "out"
     result = run(SMALL, "--backend", "neutron", "--calibrate", "random", "--out", out, "--pte", "-n", "1")
-    assert "1. unsupported: the operator is not in the support table" in result.output
-    assert "act (GELU)  aten.gelu.default" in result.output
+    assert "1. GELU (act): unsupported: the operator is not in the support table" in result.output
+    assert "act (GELU)  aten.gelu.default" not in result.output
+    verbose = run(SMALL, "--backend", "neutron", "--calibrate", "random", "-v").output
+    assert "at act (GELU)  aten.gelu.default" in verbose and "  (model)  3 of 5 delegated" in verbose
     assert max(map(len, result.output.splitlines())) <= 100
     wanted = [f"written: {out / name}" for name in ("explain.json", "explain.html", "neutron.pte")]
     assert result.stdout.splitlines()[-3:] == wanted
@@ -202,9 +204,10 @@ def test_no_answer_is_no_share(demand: tuple[str, ...], code: int, tmp_path: Pat
     waiting = "test_explain_command:waits"
     backends = [each for name in (waiting, "test_explain_command:raises") for each in ("--backend", name)]
     result = run(SMALL, *backends, "--timeout", "5", "--out", tmp_path, *demand, code=code)
-    assert re.search(r"^operators delegated +no answer +no answer$", result.stdout, re.M), result.stdout
     late = f"{waiting}: no answer in 5 s: give a larger --timeout"
-    assert result.stdout.count(f"  {late}\n") == 1 and "all 0" not in result.stdout
+    plain = " ".join(result.stdout.split())
+    assert plain.count(late.replace("waits: no", "waits: no answer: no")) == 1 and "all 0" not in plain
+    assert "neutron: no answer: RuntimeError: not today" in plain
     record = Explanation.from_json(json.loads((tmp_path / "explain.json").read_text()))
     assert record.backends[0].error == late in (tmp_path / "explain.html").read_text()
     assert "0 %" not in result.stderr
@@ -282,6 +285,13 @@ def test_a_module_that_exits(processes: str, tmp_path: Path, monkeypatch: pytest
     assert "model_that_exits" in result.output and result.output.count("\n") == 1
 
 
+def _spoiled(number: float) -> Any:
+    """Four samples, with one number in the third."""
+    samples = np.random.default_rng(0).normal(size=(4, 1, 3, 12, 12))
+    samples[2, 0, 1, 5, 5] = number
+    return samples
+
+
 @pytest.mark.parametrize(
     ("array", "message"),
     [
@@ -296,12 +306,42 @@ def test_a_module_that_exits(processes: str, tmp_path: Path, monkeypatch: pytest
         ({"x": np.zeros((0, 1, 3, 12, 12))}, "array 0: found sizes [0, 1, 3, 12, 12]"),
         ({"x": np.zeros((1, 1, 3, 12, 12)), "y": np.zeros(1)}, "found 2 arrays, expected 1"),
         ({"x": np.zeros((1,), dtype=object)}, "Python objects"),
+        ({"x": _spoiled(np.nan)}, "array 0, sample 2, counted from 0: found nan, expected finite numbers"),
+        ({"x": _spoiled(-np.inf)}, "array 0, sample 2, counted from 0: found -inf, expected finite numbers"),
+        ({"x": _spoiled(1e300)}, "array 0, sample 2, counted from 0: found inf, expected finite numbers"),
     ],
 )
 def test_samples_that_do_not_fit(array: dict[str, Any], message: str, tmp_path: Path) -> None:
     np.savez(tmp_path / "samples.npz", **array)
     result = run(SMALL, "--backend", "neutron", "--calibrate", tmp_path / "samples.npz", "-n", "1", code=2)
     assert message in result.output
+
+
+def embedded() -> object:
+    """A factory of a model that takes whole numbers below 8."""
+    return nn.Sequential(nn.Embedding(8, 16), nn.Linear(16, 4)), torch.zeros(1, 5, dtype=torch.int64)
+
+
+@pytest.mark.parametrize(
+    ("option", "number", "message"),
+    [
+        ("--calibrate", 8, ": sample 1, counted from 0: IndexError: index out of range"),
+        ("--calibrate", -1, ": sample 1, counted from 0: IndexError: index out of range"),
+        ("--calibrate", 0.5, ": array 0, sample 1, counted from 0: found 0.5, expected numbers of int64"),
+        ("--inputs", 8, ": sample 1, counted from 0: IndexError: index out of range"),
+    ],
+)
+def test_a_sample_that_the_model_does_not_take_is_named(
+    option: str, number: float, message: str, tmp_path: Path
+) -> None:
+    """With its file, once, whatever number of backends is asked."""
+    samples = np.ones((3, 1, 5))
+    samples[1, 0, 2] = number
+    np.savez(path := tmp_path / "samples.npz", samples if number == 0.5 else samples.astype("int64"))
+    others = () if option == "--calibrate" else ("--calibrate", "random")
+    backends = ("--backend", "xnnpack", "--backend", "neutron")
+    result = run("test_explain_command:embedded", *backends, option, path, *others, code=2)
+    assert f"assay: {path}{message}" in result.output and result.output.count("\n") == 1
 
 
 # ------------------------------------------------------------------------------------ files of strangers

@@ -22,7 +22,7 @@ import npu_assay
 from npu_assay.conformance.explain.cures import ROUNDED
 from npu_assay.conformance.explain.explaining import How
 from npu_assay.conformance.explain.inside import Codes, codes_inside, is_code
-from npu_assay.conformance.explain.layers import coded_by, layers_of
+from npu_assay.conformance.explain.layers import coded_by, layers_of, look_at
 from npu_assay.conformance.explain.lowered import Lowered, lower, origins
 from npu_assay.conformance.explain.models import Quantized, model_of, quantize
 from npu_assay.conformance.explain.record import Layer
@@ -72,8 +72,8 @@ def layers(codes: Codes) -> Mapping[str, Layer]:
     found, lowered = quantized()
     module = found.program.module()
     assert isinstance(module, fx.GraphModule)
-    made = layers_of(module, found.constants, frozenset(), [(inputs()[0], codes)], origins(lowered.program))
-    return {layer.name: layer for layer in made}
+    seen = look_at(module, found.constants, frozenset(), [(inputs()[0], codes)])
+    return {layer.name: layer for layer in layers_of(seen, origins(lowered.program))}
 
 
 def quantized_in_order() -> list[tuple[str, str]]:
@@ -237,7 +237,7 @@ def test_a_scale_that_is_off_is_found_wherever_it_is(
             continue
         module, asked = changed.module(), asked + 1
         assert isinstance(module, fx.GraphModule)
-        first = layers_of(module, {}, frozenset(), [(each, {}) for each in samples], {})[0].name
+        first = layers_of(look_at(module, {}, frozenset(), [(each, {}) for each in samples]), {})[0].name
         if first != layer:
             missed.append((layer, first))
     print(f"{asked} scales, {len(missed)} missed")

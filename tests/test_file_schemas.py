@@ -135,7 +135,7 @@ def test_explain_json_has_the_keys_of_its_page() -> None:
     assert keys == {each.name for each in fields(explained.Explained)}
     items = {
         "`operators`": (explained.Operator, explained.Reason),
-        "`causes`": (explained.Cause, explained.Change),
+        "`causes`": (explained.Cause, explained.Change, explained.Gain),
         "`delegates`": (explained.Delegate,),
         "`numbers`": (explained.Comparison,),
         "`layers`": (explained.Layer,),

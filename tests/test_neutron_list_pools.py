@@ -47,5 +47,5 @@ def test_one_delegate_takes_all(name: str, kind: str, pool: nn.Module, length: i
 
 def step(result: Tensor) -> float:
     """The distance of two neighboring numbers of a quantized result."""
-    numbers = result.detach().unique()
+    numbers = torch.unique(result.detach())
     return float(numbers.diff().min()) if len(numbers) > 1 else 0.0

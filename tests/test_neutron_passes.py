@@ -19,8 +19,9 @@ from npu_assay.partitioners.exir.ops import QUANTIZE_PER_TENSOR, target_name
 from npu_assay.partitioners.exir.program import copy_module
 from npu_assay.partitioners.exir.run import run_program
 from npu_assay.partitioners.exir.transform import transform_program
-from npu_assay.partitioners.neutron.passes import PASSES, _has_plain_params, judged_passes, may_change, reciprocal_codes
+from npu_assay.partitioners.neutron.passes import PASSES, _has_plain_params, judged_passes, may_change
 from npu_assay.partitioners.neutron.rewriting import attached_constants
+from npu_assay.partitioners.neutron.support.division import reciprocal_codes
 
 Write = Callable[[Builder], "fx.Node | Sequence[fx.Node]"]
 DEQUANTIZE = "quantized_decomposed.dequantize_per_tensor.default"

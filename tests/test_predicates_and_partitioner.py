@@ -43,7 +43,14 @@ def transposed() -> Iterator[Program]:
     """Kernels, strides and paddings that fit each other or nearly do, and one or two other arguments."""
     kernels = ((1, 1), (1, 2), (1, 3), (1, 4), (1, 6), (1, 8), (2, 2), (2, 4))
     strides, paddings = ((1, 1), (1, 2), (1, 3), (1, 4), (2, 2)), ((0, 0), (0, 1), (0, 3), (0, 4), (1, 0))
-    others = ({}, {"dilation": (2, 1)}, {"dilation": (1, 2)}, {"output_padding": (0, 1)}, {"groups": 2}, {"cin": 7})
+    others: tuple[dict[str, object], ...] = (
+        {},
+        {"dilation": (2, 1)},
+        {"dilation": (1, 2)},
+        {"output_padding": (0, 1)},
+        {"groups": 2},
+        {"cin": 7},
+    )
     for kernel, stride, padding, height, other in itertools.product(kernels, strides, paddings, (1, 3), others):
         given = {"cin": 8, "cout": 16, "kernel": kernel, "stride": stride, "padding": padding, "size": (height, 8)}
         yield f"{given | other}", model(_call(**given | other))

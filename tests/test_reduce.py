@@ -132,17 +132,48 @@ def gated() -> tuple[nn.Module, tuple[Tensor, ...]]:
 
 @pytest.mark.parametrize(
     ("only", "operator", "cause"),
-    [((), "pw (Conv2d)  aten.convolution.default", "cause 2, groups: "), (("--op", "gru"), "gru (GRU)  ", "cause ")],
+    [
+        ((), "gru (GRU)  aten.gru.input", "cause 1, GRU (gru): not_quantized: "),
+        (("--op", "pw"), "pw (Conv2d)  aten.convolution.default", "cause 2, Conv2d (2 times) (cheap): groups: "),
+    ],
 )
 def test_causes_are_tried_in_the_order_of_explain(only: tuple[str, ...], operator: str, cause: str) -> None:
-    """A dearer one that no operator shows alone is told, with why."""
+    """The dearest is what many operators were made of: it is cut whole."""
     call = ["reduce", "test_reduce:gated", "--backend", "neutron", "--of", "undelegated", "--calibrate", "random"]
     result = CliRunner().invoke(main, [*call, *only])
+    told, script = result.stderr.splitlines(), result.stdout.splitlines()
+    assert told[0].startswith(operator) and "test_reduce.py:" in told[0] and told[1].startswith(cause)
+    assert len(told) == 2 and operator in script[0] and len(script) <= 20
+
+
+def test_a_dearer_cause_that_no_operator_shows_alone_is_told() -> None:
+    """A model in real numbers, whose operators the backend takes where they are quantized."""
+    result = run("--backend", "neutron", "--of", "undelegated")
     told = result.stderr.splitlines()
-    assert told[0].startswith("not shown alone: cause 1, not_quantized: ") and "aten.gru.input" in told[0]
+    assert told[0].startswith("not shown alone: cause 1, not_quantized: ")
     assert told[0].endswith(": its operators are taken where they are quantized")
-    assert told[1].startswith(operator) and "test_reduce.py:" in told[1] and told[2].startswith(cause)
-    assert len(told) == 3 and operator in result.stdout.splitlines()[0]
+    assert told[1].startswith("2 (GELU)  aten.gelu.default") and len(told) == 3
+
+
+COMPOSITES = {
+    "aten.hardswish.default": nn.Hardswish(),
+    "aten.silu.default": nn.SiLU(),
+    "aten.mish.default": nn.Mish(),
+    "aten.hardsigmoid.default": nn.Hardsigmoid(),
+}
+
+
+@pytest.mark.parametrize("operator", COMPOSITES)
+def test_what_several_operators_were_made_of_is_cut_whole(operator: str) -> None:
+    """And the script has the one operator that the user wrote, in which the same is left out."""
+    torch.manual_seed(4)
+    layers = nn.Sequential(nn.Conv2d(8, 8, 3), COMPOSITES[operator], nn.Conv2d(8, 8, 3)).eval()
+    inputs, backend = (torch.randn(1, 8, 12, 12),), load_backend("neutron")
+    model, quantizer = model_of(torch.export.export(layers, inputs), [inputs]), How().quantizer
+    program = quantize(model, quantizer(backend), [inputs]).program
+    found = reduce(program, backend, "neutron", "undelegated", None, quantizer=lambda: quantizer(backend))
+    assert found.operator is not None and found.operator.operator == operator
+    assert f"torch.ops.{operator}(" in found.script and len(found.script.splitlines()) <= 20
 
 
 @pytest.mark.parametrize("what", ["wrong", "crash"])

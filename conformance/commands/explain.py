@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -49,6 +50,7 @@ JSON, PAGE = "explain.json", "explain.html"
 @click.option("--dynamic", is_flag=True, help="Quantize activations at run time, where BACKEND has a quantizer for it.")
 @click.option("--out", metavar="DIR", type=Output(is_folder=True), help=f"Write {PAGE} and {JSON} here.")
 @click.option("--pte", is_flag=True, help="Write the program of each backend there, too.")
+@click.option("-v", "--verbose", is_flag=True, help="Show all causes, operators, modules and warnings, and each step.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option(
     "--fail-under",
@@ -73,6 +75,7 @@ def explain(
     dynamic: bool,
     out: Path | None,
     pte: bool,
+    verbose: bool,
     as_json: bool,
     fail_under: float | None,
     workers: int | None,
@@ -85,22 +88,25 @@ def explain(
     inputs. Exit codes: 0 whatever is found, 1 less than --fail-under or no answer to it, 2 usage or data error.
     """
     tell_missing(model, specs)
-    from rich.console import Console
-
+    specs = tuple(dict.fromkeys(specs))
+    begin = plain(f"reading {model}, to ask {', '.join(specs)}")
+    if "torch" not in sys.modules and not sys.stderr.isatty():
+        click.echo(begin, err=True)  # as torch takes seconds to load
     with usage_errors():
         from npu_assay.conformance.common.errors import UsageError
         from npu_assay.conformance.explain.confining import Request, found
-        from npu_assay.conformance.explain.text import WIDTH, print_explanation
+        from npu_assay.conformance.explain.progress import shown
+        from npu_assay.conformance.explain.text import explanation_lines
         from npu_assay.conformance.isolation.limits import Limits
 
         if dynamic and calibrate is None:
             raise UsageError("--dynamic: expected --calibrate beside it, as it says how MODEL is quantized")
         if pte and out is None:
             raise UsageError("--pte: expected --out DIR beside it, where the files are written")
-        specs = tuple(dict.fromkeys(specs))
         request = Request(model, specs, calibrate, Limits(timeout, memory), inputs, dynamic, pte)
         written: list[Path] = []
-        answer = found(request, cores() + 1 if workers is None else workers)
+        with shown(specs, begin, verbose) as progress:
+            answer = found(request, cores() + 1 if workers is None else workers, progress)
         explanation = answer.explanation
         text = json.dumps(explanation.as_json(), indent=1)
         if out is not None:
@@ -111,7 +117,7 @@ def explain(
     if as_json:
         click.echo(text)
     else:
-        print_explanation(Console(width=WIDTH, emoji=False), explanation)
+        click.echo("\n".join(explanation_lines(explanation, verbose)))
     missing = [
         f"not written: {_file(one.backend)}: {one.no_file}" for one in explanation.backends if pte and one.no_file
     ]

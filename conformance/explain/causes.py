@@ -7,60 +7,49 @@ after an operator that computes, is left out for what stands around it, and belo
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import prod
-from typing import Any
 
 from torch import fx
 
 from npu_assay.conformance.explain.asking import Asking, spelled
 from npu_assay.conformance.explain.coded import coded_layer, is_coded
+from npu_assay.conformance.explain.combining import Group, grouped, with_gains, work
 from npu_assay.conformance.explain.company import FIXED, as_layers, in_company, of_its_own, weighted
-from npu_assay.conformance.explain.costs import nbytes, values
-from npu_assay.conformance.explain.cures import COPIES
+from npu_assay.conformance.explain.composites import written
+from npu_assay.conformance.explain.costs import nbytes
 from npu_assay.conformance.explain.lowered import NO_EDGE_FORM, Lowered, computing, source_behind
+from npu_assay.conformance.explain.neighbors import is_real_inside, joined, least, picked, results, users_of
 from npu_assay.conformance.explain.origins import operator_of, origin_of
+from npu_assay.conformance.explain.reasons import (
+    A_CONSTANT,
+    CONVERSION,
+    HINTS,
+    LEFT_ALONE,
+    LEFT_OUT,
+    NOT_QUANTIZED,
+    SHARED,
+    SILENT,
+    TRAINED,
+    TRAINING,
+    UNCODED,
+    UNNAMED,
+    UNSUPPORTED,
+)
 from npu_assay.conformance.explain.record import Cause, Operator, Reason
 from npu_assay.conformance.explain.single import (
     Unspoken,
     alone,
     constants_of,
-    is_item,
     linear_layer,
     product_of,
 )
-from npu_assay.conformance.explain.summary import MODEL
-from npu_assay.conformance.explain.training import CURE
+from npu_assay.conformance.explain.summary import MODEL, short
+from npu_assay.conformance.explain.trying import Trying
 from npu_assay.conformance.programs.graph import Graph
-from npu_assay.conformance.run.outline import NO_WORK
 from npu_assay.partitioners.exir.ops import DEQUANTIZE, DEQUANTIZE_DYNAMIC, DEQUANTIZE_PER_GROUP, target_name
-
-NOT_QUANTIZED = Reason("not_quantized", "numbers are real", "this backend takes the operator in quantized models only")
-LEFT_OUT = Reason(
-    NOT_QUANTIZED.code,
-    "its constants are real numbers",
-    "this backend takes the operator with quantized constants only",
-)
-LEFT_ALONE = Reason("not_quantized", "", "this backend takes its operators in quantized form only")
-SILENT = Reason("no_reason", "no tag", "the partitioner left the operator out and gave no reason")
-A_CONSTANT, UNNAMED = "a constant", ("_tensor_constant", "lifted_tensor_", "_frozen_param")
-"""What a constant is called that the user gave no name, and what names export and quantizers give those have."""
-UNCODED = "quantized"
-"""The code of operators whose operands or results are not quantized: what comes after codes is no cause."""
-UNSUPPORTED = "unsupported"
-"""The code of operators that no table row has."""
-TRAINING = ("BatchNorm", "Dropout", "batch_norm", "dropout")
-TRAINED = f"it does as in training: {CURE}"
-HINTS: Mapping[str, str] = {
-    NOT_QUANTIZED.sentence: "quantize the model: --calibrate FILE.npz, or --calibrate random",
-    LEFT_OUT.sentence: "quantize it as the layers around it",
-    LEFT_ALONE.sentence: "write it in operators that the quantizer knows (listed in docs/lowering.md)",
-}
-SHARED = f"the layer is called {{}} times with one bias, whose codes have the scale of one call: {COPIES}"
-CONVERSION = re.compile(r"\b_to(_dim_order)?_copy\.default$")
-"""Operators that convert a type, of the edge dialect and of ATen."""
 
 
 @dataclass
@@ -68,7 +57,7 @@ class Causes:
     """The causes of one lowered model.
 
     quantized: whether it was quantized for the backend, whose quantizer may have left all of it alone.
-    trained: modules that do as in training.
+    trained: modules that do as in training. trying: asks its quantizer, too, where there is one.
     graphs: each operator that is left out for itself, as a model of its own in the best company.
     """
 
@@ -76,6 +65,7 @@ class Causes:
     asking: Asking
     quantized: bool
     trained: frozenset[str] = frozenset()
+    trying: Trying | None = None
     nodes: dict[str, fx.Node] = field(init=False)
     operators: dict[str, Operator] = field(init=False)
     graphs: dict[str, Graph] = field(default_factory=dict)
@@ -93,13 +83,13 @@ class Causes:
                 self._look_at(one)
         self._fold_conversions()
         roots = {name: self.root(name) for name in list(self.follows)}
-        groups: dict[tuple[Any, ...], list[str]] = {}
-        for name in self.own:
-            groups.setdefault(self._kind(name), []).append(name)
         behind = {first: [n for n in self.follows if roots[n] == first] for first in self.own}
-        causes = sorted((self._cause(names, behind) for names in groups.values()), key=self._cost, reverse=True)
+        groups = grouped(self.own, self.operators, written(list(self.nodes.values())))
+        causes = sorted((self._cause(group, behind) for group in groups), key=self._cost, reverse=True)
         numbers = {name: number for number, cause in enumerate(causes) for name in cause.operators}
-        return tuple(self._told(one, numbers) for one in self.lowered.operators), tuple(causes)
+        waits = {name: self._waits_for(name) for name in numbers}
+        told = tuple(self._told(one, numbers) for one in self.lowered.operators)
+        return told, tuple(with_gains(causes, self.operators, waits))
 
     # -------------------------------------------------------------------------------- one operator
 
@@ -121,8 +111,8 @@ class Causes:
             return
         around = list(self._around(one))
         own = self._own_reasons(one)
-        if own is None and (written := origin_of(self.nodes[one.name])) in self._left_alone:
-            self.own[one.name] = (replace(LEFT_ALONE, found=f"no codes inside of {self._left_alone[written]}"),)
+        if own is None and (name := origin_of(self.nodes[one.name])) in self._left_alone:
+            self.own[one.name] = (replace(LEFT_ALONE, found=f"no codes inside of {self._left_alone[name]}"),)
         elif own is None and around:
             self.follows[one.name] = around[0]
         elif own is None and self._is_real:
@@ -138,8 +128,20 @@ class Causes:
             made.setdefault(origin_of(node) or "", []).append(node)
         made.pop("", None)
         constants = constants_of(self.lowered.program)
-        real = {n: nodes for n, nodes in made.items() if len(nodes) > 1 and _is_real_inside(nodes, constants)}
-        return {name: operator_of(nodes[0]) for name, nodes in real.items()}
+        real = {n: nodes for n, nodes in made.items() if len(nodes) > 1 and is_real_inside(nodes, constants)}
+        return {name: operator_of(nodes[0]) for name, nodes in real.items() if not self._is_known(name)}
+
+    def _is_known(self, name: str) -> bool:
+        """Whether the quantizer gives codes to an exported operator where its operands have some."""
+        graph = None if self.trying is None else self.whole(name)
+        return graph is not None and self.trying is not None and self.trying.knows(graph)
+
+    def whole(self, name: str) -> Graph | None:
+        """An operator of the exported program as a model of its own; None where no graph says it."""
+        node = next((each for each in self.lowered.exported.graph.nodes if each.name == name), None)
+        with suppress(Unspoken):
+            return None if node is None else alone(self.lowered.exported, node)
+        return None
 
     def _fold_conversions(self) -> None:
         """A conversion of truths that a comparison left them in belongs to that: users write the comparison alone."""
@@ -196,14 +198,18 @@ class Causes:
         told = (tuple(reason for reason in answer if reason.code != UNSUPPORTED) for answer in answers)
         return next(filter(None, told), ())
 
-    def _around(self, one: Operator) -> Iterator[str]:
-        """The operators next to it that are left out as well: those that its reasons name come first."""
+    def _left_around(self, one: Operator) -> list[str]:
+        """The operators next to it that are left out as well."""
         node = self.nodes[one.name]
         near = [source.name for source in map(source_behind, node.all_input_nodes)]
         near += [user.name for user in users_of(node)]
-        left = [name for name in dict.fromkeys(near) if name in self.nodes and self.operators[name].delegate is None]
-        if {reason.code for reason in one.reasons} == {UNCODED} and (joined := set(_joined(node)) & set(left)):
-            left = [name for name in left if name in joined]
+        return [name for name in dict.fromkeys(near) if name in self.nodes and self.operators[name].delegate is None]
+
+    def _around(self, one: Operator) -> Iterator[str]:
+        """The same: those that its reasons name come first."""
+        node, left = self.nodes[one.name], self._left_around(one)
+        if {reason.code for reason in one.reasons} == {UNCODED} and (near := set(joined(node)) & set(left)):
+            left = [name for name in left if name in near]
         words = {word for reason in one.reasons for word in re.findall(r"\w+", reason.found)}
         if self._is_real:
             return
@@ -250,16 +256,8 @@ class Causes:
                 return end
         return None
 
-    def _kind(self, name: str) -> tuple[Any, ...]:
-        """What operators have in common that are left out for one cause."""
-        reasons = self.own[name]
-        if reasons == (NOT_QUANTIZED,):
-            return (NOT_QUANTIZED.code,)
-        if reasons[0].sentence == LEFT_ALONE.sentence:
-            return (reasons[0].code, reasons[0].found)
-        return (self.operators[name].operator, *sorted({reason.code for reason in reasons}))
-
-    def _cause(self, roots: Sequence[str], behind: Mapping[str, Sequence[str]]) -> Cause:
+    def _cause(self, group: Group, behind: Mapping[str, Sequence[str]]) -> Cause:
+        roots = group.roots
         follows = [name for root in roots for name in behind[root]]
         everything = [self.operators[name] for name in (*roots, *follows)]
         first = self.own[roots[0]][0]
@@ -267,12 +265,27 @@ class Causes:
             first.code,
             self._spoken(first.found),
             first.sentence,
+            "" if self.own[roots[0]] == (NOT_QUANTIZED,) else group.label,
+            group.times,
             tuple(roots),
             tuple(follows),
             sum(one.macs for one in everything),
             sum(self._crossing(one) for one in everything),
-            self._hint(roots[0], first),
+            also=tuple(replace(r, found=self._spoken(r.found)) for r in self._also(first, roots)),
+            hint=self._hint(roots[0], first),
         )
+
+    def _also(self, first: Reason, roots: Sequence[str]) -> Iterator[Reason]:
+        """The other reasons of roots, each code of an operator once: their own, and those of where the first stands."""
+        known = set[tuple[str, str]]()
+        for name in sorted(roots, key=lambda name: -work(self.operators[name])):
+            one = self.operators[name]
+            here = one.reasons if name == roots[0] and not set(self._left_around(one)) & set(roots) else ()
+            for reason in (*self.own[name], *(r for r in here if self.own[name] != (NOT_QUANTIZED,))):
+                key = (one.operator, reason.code)
+                if key not in known and reason.code != first.code:
+                    known.add(key)
+                    yield replace(reason, found=f"{short(one.operator)}: {reason.found}")
 
     def _hint(self, root: str, reason: Reason) -> str:
         if self._is_training(root):
@@ -315,19 +328,41 @@ class Causes:
         node = self.nodes[one.name]
         given = (each for each in node.all_input_nodes if self._delegated(source_behind(each)))
         taken = any(self._delegated(user) for user in users_of(node))
-        return sum(map(_least, given)) + (min(map(nbytes, _results(node))) if taken else 0)
+        return sum(map(least, given)) + (min(map(nbytes, results(node))) if taken else 0)
 
     def _cost(self, cause: Cause) -> tuple[int, int]:
         """What a cause costs, to rank it: what a processor computes instead of the device, and the bytes over borders.
 
-        An operator counts its multiply-accumulates, or the numbers that it gives where nothing multiplies; each takes a
-        small processor about as long as a byte. Of causes that cost the same, that of more operators is the dearer one.
+        Each unit of `work` takes a small processor about as long as a byte. Of causes that cost the same, that of more
+        operators is the dearer one.
         """
-        work = (max(self.operators[name].macs, prod(self.operators[name].shape)) for name in cause.operators)
-        return sum(work) + cause.bytes, len(cause.operators)
+        return sum(work(self.operators[name]) for name in cause.operators) + cause.bytes, len(cause.operators)
 
     def _delegated(self, node: fx.Node) -> bool:
         return node.name in self.operators and self.operators[node.name].delegate is not None
+
+    def _waits_for(self, name: str) -> frozenset[str] | None:
+        """The operators without which a left out one would have no reason but its own; None if it had one all the same.
+
+        Of those around it, these are the ones that its reasons name, and those that it shares real numbers with; those
+        that give it real numbers in any case, where operators without codes are left out.
+        """
+        one, own, node = self.operators[name], self.own.get(name, ()), self.nodes[name]
+        if own[:1] in ((NOT_QUANTIZED,), (LEFT_OUT,)):
+            return frozenset()
+        left = set(self._left_around(one))
+        given = left & {picked(each).name for each in node.all_input_nodes} if self._needs_codes else set()
+        here = [r for r in one.reasons if r.code not in {reason.code for reason in own}]
+        if not here:
+            return frozenset(given)
+        words = {word for reason in here for word in re.findall(r"\w+", reason.found)}
+        waits = (left & (words | set(joined(node)))) or left
+        return frozenset(waits | given) if waits or name in self.follows else None
+
+    @cached_property
+    def _needs_codes(self) -> bool:
+        """Whether the backend leaves operators out that have no codes, of a model that was quantized."""
+        return any(reason.code == UNCODED for one in self.lowered.operators for reason in one.reasons)
 
     def _told(self, one: Operator, numbers: Mapping[str, int]) -> Operator:
         """The operator with the number of its cause, and its reasons with what they follow from."""
@@ -337,60 +372,3 @@ class Causes:
         near = next(self._around(one), "")
         reasons = (replace(r, follows="" if r.code in inherent else near) for r in one.reasons)
         return replace(one, reasons=tuple(reasons), cause=numbers.get(one.name))
-
-
-# ------------------------------------------------------------------------------------ neighbors
-
-
-def users_of(node: fx.Node) -> Iterator[fx.Node]:
-    """The operators that take its results, through conversions."""
-    waiting, seen = list(node.users), set[fx.Node]()
-    while waiting:
-        each = waiting.pop(0)
-        if each.op != "call_function" or each in seen:
-            continue
-        seen.add(each)
-        if target_name(each.target) in NO_WORK:
-            waiting += each.users
-        else:
-            yield each
-
-
-def _is_real_inside(nodes: Sequence[fx.Node], constants: Collection[str]) -> bool:
-    """Whether no codes stand between these operators, nor between a constant and one of them."""
-    within = {*(node.name for node in nodes), *constants}
-    coded = (each for node in nodes for each in node.all_input_nodes if _is_code_read(each))
-    return not any(source_behind(each).name in within for each in coded)
-
-
-def _is_code_read(node: fx.Node) -> bool:
-    return node.op == "call_function" and target_name(node.target) in DEQUANTIZE
-
-
-def _joined(node: fx.Node) -> Iterator[str]:
-    """The names of operators that it gives real numbers, or takes them from."""
-    yield from (each.name for each in map(_picked, node.all_input_nodes))
-    for user in node.users:
-        yield from (each.name for each in (user.users if is_item(user) else (user,)))
-
-
-def _picked(node: fx.Node) -> fx.Node:
-    """The operator of several results that a node picks one of; the node itself if it is another."""
-    return node.all_input_nodes[0] if is_item(node) else node
-
-
-def _least(node: fx.Node) -> int:
-    """The bytes of an operand where they are fewest, between codes and real numbers."""
-    found = [nbytes(values(node))]
-    while node.op == "call_function" and target_name(node.target) in NO_WORK and node.all_input_nodes:
-        node = node.all_input_nodes[0]
-        found.append(nbytes(values(node)))
-    return min(found)
-
-
-def _results(node: fx.Node) -> Iterator[list[Any]]:
-    """The results of a node, as they are and as they are quantized."""
-    yield list(values(node))
-    for user in node.users:
-        if user.op == "call_function" and target_name(user.target) in NO_WORK:
-            yield list(values(user))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -24,7 +25,8 @@ ASKED = 200  # changes of an operator that are tried
 WITHIN = 8  # values of a knob that are tried
 GROWTH, SMALL = 4, 1 << 16
 """A changed model may have so many times the elements of the operator's operands, and so many more."""
-RANK, LEAST_RANK = "_rank", 2
+NOT_WRITTEN = re.compile(r"_(rank|constant)(_of_ones)?$")
+"""Knobs that no author of a model has: what an operand is, which the operators before it decide."""
 MULTIPLES = (2, 4, 8, 16, 32)
 FAR = 1.0  # a distance, as from a stride of 2 to one of 4
 
@@ -32,7 +34,7 @@ FAR = 1.0  # a distance, as from a stride of 2 to one of 4
 def smallest_change(graph: Graph, asking: Asking, told: Callable[[Knob, Any], str | None]) -> str | None:
     """The change as it is told, None for what cannot be; None where nothing that was tried is taken."""
     for *_, knob, found in islice(_changes(graph, asking.numbers(subject(graph).op)), ASKED):
-        changed = None if RANK in knob.name and found < LEAST_RANK else knob.turn(graph, found)
+        changed = None if NOT_WRITTEN.search(knob.name) else knob.turn(graph, found)
         if changed is None or changed == graph or not _is_near(changed, graph):
             continue
         repairs = _repaired(changed, knob, found) if asking.refused(changed) else ()
@@ -91,9 +93,9 @@ def _changes(graph: Graph, told: Sequence[int]) -> Iterator[tuple[bool, float, i
 
 
 def _follows(knob: Knob, graph: Graph) -> bool:
-    """Whether a knob turns what earlier operators give: no argument, and no size of a constant."""
+    """Whether a knob turns what earlier operators give: a size of what is no constant."""
     constants = {value.name for value in graph.values if value.constant}
-    return RANK in knob.name or any(name not in constants for name, _ in knob.slots)
+    return any(name not in constants for name, _ in knob.slots)
 
 
 def _lists_of_reals(graph: Graph) -> Iterator[Knob]:
@@ -121,10 +123,8 @@ def _rounded(knob: Knob) -> Iterator[int]:
 
 def _distance(knob: Knob, value: Any) -> float:
     """How far a change goes: a share of a number; other things are as far as half of it, other types twice."""
-    if "dtype" in knob.name or knob.name.endswith("_constant"):
+    if "dtype" in knob.name:
         return 2.0
-    if RANK in knob.name:
-        return 3.0
     if knob.name in DIMENSIONS:
         return 0.5
     if type(value) in (int, float) and type(knob.at) in (int, float):

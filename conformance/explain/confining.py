@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.explain.named import names_file
+from npu_assay.conformance.explain.progress import Progress, Step, silent
 from npu_assay.conformance.explain.record import SCHEMA, Explained, Explanation, nothing
 from npu_assay.conformance.isolation.confined import Work, confined
 from npu_assay.conformance.isolation.limits import Limits
@@ -54,14 +55,20 @@ class Found:
     files: dict[str, bytes]
 
 
-def found(request: Request, workers: int) -> Found:
+def found(request: Request, workers: int, progress: Progress | None = None) -> Found:
     """The model on each backend, a process for each, so many at a time.
 
     Raises UsageError for what the user can put right.
     """
     _warm(request)
     with ThreadPoolExecutor(workers) as pool:  # a thread only waits for its backend's process, a copy of this one
-        answers = list(pool.map(partial(_answer, request), request.backends))
+        waiting = [
+            pool.submit(_answer, request, spec, silent if progress is None else progress.of(spec))
+            for spec in request.backends
+        ]
+        if progress is not None:
+            progress.watch(waiting)
+        answers = [each.result() for each in waiting]
     refused = next((str(answer[REFUSED]) for answer in answers if REFUSED in answer), None)
     if refused is not None:
         raise UsageError(refused)
@@ -91,10 +98,11 @@ def _told(spec: str, answer: dict[str, Any]) -> Explained:
         return nothing(spec, f"its process gave no valid answer: {error}")
 
 
-def _answer(request: Request, spec: str) -> dict[str, Any]:
+def _answer(request: Request, spec: str, step: Step) -> dict[str, Any]:
     """One backend's part, or why the question cannot be asked."""
     try:
-        answer = json.loads(_confined(request, spec, lambda mark: json.dumps(_explained(request, spec, mark)).encode()))
+        work = partial(_explained, request, spec, step)
+        answer = json.loads(_confined(request, spec, lambda mark: json.dumps(work(mark)).encode()))
     except _Unreadable as error:
         return {REFUSED: str(error)}
     except (UsageError, ValueError, RecursionError) as error:
@@ -102,8 +110,9 @@ def _answer(request: Request, spec: str) -> dict[str, Any]:
     return answer if isinstance(answer, dict) else {}
 
 
-def _explained(request: Request, spec: str, mark: mmap) -> dict[str, Any]:
+def _explained(request: Request, spec: str, step: Step, mark: mmap) -> dict[str, Any]:
     """In the process: the backend's part as JSON, and its file."""
+    step("reading the model")
     gc.freeze()  # torch is not searched for garbage again and again
     gc.set_threshold(*RARELY)
     try:
@@ -115,10 +124,20 @@ def _explained(request: Request, spec: str, mark: mmap) -> dict[str, Any]:
         samples = None if request.calibrate is None else samples_of(model, request.calibrate)
         inputs = samples if request.inputs is None else samples_of(model, request.inputs)
         model = model if inputs is None else replace(model, inputs=inputs)
+        one, file = explained(model, backend, samples, How(request.dynamic), step)
     except UsageError as error:
-        return {REFUSED: str(error)}
-    one, file = explained(model, backend, samples, How(request.dynamic))
+        return {REFUSED: f"{_source(request, error)}{error}"}
+    step("done")
     return {TOLD: asdict(one), FILE: b64encode(file).decode() if request.pte else ""}
+
+
+def _source(request: Request, error: UsageError) -> str:
+    """The file of the sample that an error is about, "" for another error."""
+    from npu_assay.conformance.explain.inputs import SampleError
+
+    if not isinstance(error, SampleError):
+        return ""
+    return f"{request.calibrate if error.calibrates else request.inputs or request.calibrate or 'random inputs'}: "
 
 
 # ------------------------------------------------------------------------------------ the file of somebody
@@ -178,10 +197,9 @@ def _reduced(request: Request, what: str, name: str | None, mark: mmap) -> tuple
 
     (spec,) = request.backends
     backend, model = load_whole(spec), _model(request, mark)
-    program = model.program
-    calibrate = None if model.is_quantized else request.calibrate
-    if calibrate is not None:
-        samples = samples_of(model, calibrate)
-        program = quantize(model, How(request.dynamic).quantizer(backend), samples).program
-    found = reduce(program, backend, spec, what, name, quantized=calibrate is not None)
+    program, quantizer = model.program, None
+    if request.calibrate is not None and not model.is_quantized:
+        samples, quantizer = samples_of(model, request.calibrate), partial(How(request.dynamic).quantizer, backend)
+        program = quantize(model, quantizer(), samples).program
+    found = reduce(program, backend, spec, what, name, quantizer=quantizer)
     return found.script, found.told

@@ -18,15 +18,18 @@ from npu_assay.conformance.explain.asking import Asking
 from npu_assay.conformance.explain.causes import Causes
 from npu_assay.conformance.explain.changes import smallest_change
 from npu_assay.conformance.explain.following import Following
-from npu_assay.conformance.explain.inputs import Given, Inputs
+from npu_assay.conformance.explain.inputs import Given, Inputs, SampleError, sample
 from npu_assay.conformance.explain.inside import codes_inside
-from npu_assay.conformance.explain.layers import infinite_of, layers_of
+from npu_assay.conformance.explain.layers import infinite_of, layers_of, look_at
 from npu_assay.conformance.explain.lowered import Lowered, lower, origins
 from npu_assay.conformance.explain.models import Model, Quantized, quantize
 from npu_assay.conformance.explain.numbers import Outputs, compared, empty
 from npu_assay.conformance.explain.origins import module_of
+from npu_assay.conformance.explain.progress import Step, silent
 from npu_assay.conformance.explain.record import NO_FILE, Cause, Change, Explained, nothing
+from npu_assay.conformance.explain.silence import silence
 from npu_assay.conformance.explain.training import trained, warnings_of
+from npu_assay.conformance.explain.trying import Trying
 from npu_assay.conformance.reach.flow import DYNAMIC, STATIC, NoWay, flow_of
 from npu_assay.conformance.table import load_table
 from npu_assay.partitioners.exir import Backend, run_program
@@ -63,23 +66,36 @@ COMES_QUANTIZED = "the model comes quantized, and is taken as it is: --calibrate
 NO_EDGE_FILE = f"{NO_FILE}: ExecuTorch refuses models with operators that have no form in its edge dialect"
 
 
-def explained(model: Model, backend: Backend, samples: Sequence[Given] | None, how: How) -> tuple[Explained, bytes]:
-    """The model on one backend, and its `.pte` file, b"" for none. What the backend raises is told, not raised."""
+def explained(
+    model: Model, backend: Backend, samples: Sequence[Given] | None, how: How, step: Step = silent
+) -> tuple[Explained, bytes]:
+    """The model on one backend, and its `.pte` file, b"" for none. What the backend raises is told, not raised.
+
+    step: is told what is done next. Raises SampleError for samples that the model does not run on.
+    """
     quantized = None
     try:
         if samples is not None and not model.is_quantized:
+            step("quantizing")
             quantized = quantize(model, how.quantizer(backend), samples)
+        step("lowering")
         lowered = lower(quantized.program if quantized else model.program, backend)
+    except SampleError:
+        raise
     except Exception as error:  # noqa: BLE001  (a backend may raise anything)
         return nothing(backend.name, told(error), quantized is not None), b""
+    step("looking for causes")
     asking, training = Asking(backend, load_table(backend.table)), trained(model.program)
-    causes = Causes(lowered, asking, quantized is not None, frozenset(module_of(node)[0] for node in training))
+    trying = None if quantized is None else Trying(backend, lambda: how.quantizer(backend))
+    places = frozenset(module_of(node)[0] for node in training)
+    causes = Causes(lowered, asking, quantized is not None, places, trying)
     operators, found = causes.found()
     found = tuple(_changed(cause, causes, asking) if n < CHANGED else cause for n, cause in enumerate(found))
     one = Explained(backend.name, quantized is not None, operators, found, lowered.delegates, None, None, ())
     warned = quantized.warnings if quantized is not None else ()
     given = (COMES_QUANTIZED,) if samples is not None and model.is_quantized else ()
     one = replace(one, warnings=(*warnings_of(training), *given, *warned, *_left_over(len(model.inputs))))
+    step("running")
     measured = _Measured(model, quantized, lowered, backend, list(model.inputs)[:RUNS])
     return measured.told_of(one), measured.buffer
 
@@ -104,7 +120,11 @@ def _line(error: BaseException) -> str:
 
 
 def _changed(cause: Cause, causes: Causes, asking: Asking) -> Cause:
-    """The cause with the smallest change of its dearest root that is taken, and what that would win."""
+    """The cause with the smallest change of its dearest root that is taken, or another way to write it."""
+    if causes.trying is not None:
+        first = causes.operators[cause.roots[0]]
+        advice = causes.trying.advice(cause.label, first.shape) or causes.trying.advice(first.kind, first.shape)
+        cause = replace(cause, hint=advice or cause.hint)
     roots = [name for name in cause.roots if name in causes.graphs]
     if not roots:
         return cause
@@ -113,8 +133,7 @@ def _changed(cause: Cause, causes: Causes, asking: Asking) -> Cause:
     found = smallest_change(causes.graphs[root], asking, told)
     if found is None:
         return cause
-    won = [root, *(name for name in cause.follows if causes.root(name) == root)]
-    return replace(cause, change=Change(root, found, len(won), sum(causes.operators[n].macs for n in won)))
+    return replace(cause, change=Change(root, found))
 
 
 # ------------------------------------------------------------------------------------ sizes and numbers
@@ -147,6 +166,8 @@ class _Measured:
         for what, measure in ((NO_FILE, self.file), ("not run", self.numbers), ("layers", self.layers)):
             try:
                 one = replace(one, **measure(one))
+            except SampleError:
+                raise
             except Exception as error:  # noqa: BLE001  (a device may raise anything)
                 self.errors.append(f"{what}: {told(error)}")
         return replace(one, error="; ".join(self.errors))
@@ -165,10 +186,11 @@ class _Measured:
         edge = self.lowered.manager.exported_program()
         runtimes = {self.backend.details.__name__: self.backend.runtime}
         flat = [each.leaves for each in self.inputs]
+        wanted = _called(self.given, self.inputs)  # first: what it raises is not the device's
         runs: dict[str, list[Outputs]] = {"device": [_tensors(run_program(edge, each, runtimes)) for each in flat]}
         if self.quantized is not None:
             runs["quantized"] = _called(self.coded, self.inputs)
-        runs["torch" if self.model.is_quantized else "float"] = _called(self.given, self.inputs)
+        runs["torch" if self.model.is_quantized else "float"] = wanted
         numbers = compared(runs)
         if (lost := empty(numbers)) is None:
             return {"numbers": numbers}
@@ -177,8 +199,8 @@ class _Measured:
         text = BACKEND_WRONG if again.sqnr is None or again.sqnr > 0 else LOWERED_WRONG
         return {"numbers": numbers, "warnings": (*one.warnings, text.format(lost.sqnr))}
 
-    def layers(self, _: Explained) -> dict[str, Any]:
-        """The layers of a quantized model."""
+    def layers(self, one: Explained) -> dict[str, Any]:
+        """The layers of a quantized model, and why its results carry nothing where they do not."""
         if self.quantized is None and not self.model.is_quantized:
             return {}
         constants = {} if self.quantized is None else self.quantized.constants
@@ -189,8 +211,8 @@ class _Measured:
             self.errors.append(f"layers as torch computes them: {told(error)}")
             codes = [{} for _ in inputs]
         runs = list(zip(inputs, codes, strict=True))
-        made_of = origins(self.lowered.program)
-        return {"layers": layers_of(self.coded, constants, infinite_of(self.given), runs, made_of)}
+        seen = look_at(self.coded, constants, infinite_of(self.given), runs)
+        return {"layers": layers_of(seen, origins(self.lowered.program)), "silence": silence(seen, one.numbers)}
 
 
 def _module(program: ExportedProgram) -> fx.GraphModule:
@@ -200,8 +222,11 @@ def _module(program: ExportedProgram) -> fx.GraphModule:
 
 
 def _called(module: fx.GraphModule, inputs: Sequence[Inputs]) -> list[Outputs]:
-    with torch.no_grad():
-        return [_tensors(module(*each.args, **each.kwargs)) for each in inputs]
+    found = list[Outputs]()
+    for number, each in enumerate(inputs):
+        with torch.no_grad(), sample(number, calibrates=False):
+            found.append(_tensors(module(*each.args, **each.kwargs)))
+    return found
 
 
 def _tensors(outputs: Any) -> list[Tensor]:

@@ -21,9 +21,9 @@ from npu_assay.conformance.cases.boundaries.knob import Knob, Slot, subject, wit
 from npu_assay.conformance.cases.boundaries.sizes import resized
 from npu_assay.conformance.cases.make import SUBJECT
 from npu_assay.conformance.explain.asking import whole_numbers
-from npu_assay.conformance.explain.causes import users_of
 from npu_assay.conformance.explain.costs import shape
 from npu_assay.conformance.explain.lowered import source_behind
+from npu_assay.conformance.explain.neighbors import users_of
 from npu_assay.conformance.explain.origins import module_of, place_of
 from npu_assay.conformance.explain.single import Unspoken, constants_of, is_item, turned, with_operands
 from npu_assay.conformance.explain.summary import MODEL
@@ -31,9 +31,7 @@ from npu_assay.conformance.predicates.applications import NoProgram, application
 from npu_assay.conformance.programs.graph import Graph
 
 AXES = ("batch", "channels", "height", "width")
-OF_OPERANDS = re.compile(
-    r"(?P<names>(x|operand_\d+)(_and_operand_\d+|_and_x)*)_(?P<what>rank|constant|group)(_of_ones)?"
-)
+GROUP = re.compile(r"(x|operand_\d+)_group")
 TOGETHER = 3  # sizes of operands that may have to grow together
 MANY = 99  # more than an operator has numbers among its arguments
 KERNEL = ("kernel_size[0]", "kernel_size[1]", "kernel_size[2]")
@@ -76,9 +74,8 @@ class Following:
         """
         change = f"{_text(knob.at)} -> {_text(to)}"
         graph, nodes = with_operands(self.program, node)
-        if (of := OF_OPERANDS.fullmatch(knob.name)) is not None and not knob.slots:
-            givers = dict.fromkeys(self._giver(nodes[name]) for name in of["names"].split("_and_"))
-            return f"{of['what']} of {' and '.join(givers)} {change}"
+        if (grouped := GROUP.fullmatch(knob.name)) is not None and not knob.slots:
+            return f"group of {self._constant(source_behind(nodes[grouped[1]]))} {change}"
         if not knob.slots:
             argument = re.sub(r"_(\d+)$", r"[\1]", knob.name)
             return f"{argument} {change}"
@@ -90,12 +87,6 @@ class Following:
         names = dict.fromkeys(filter(None, own or map(_plain, sizes)))
         follows = f", which follows from {' and '.join(dict.fromkeys(filter(None, others)))}" if others else ""
         return f"{' and '.join(names)} {change}{follows}"
-
-    def _giver(self, node: fx.Node) -> str:
-        source = source_behind(node)
-        if source.op == "placeholder":
-            return self._constant(source) if source.name in self.constants else f"the input {source.name}"
-        return place_of(source)
 
     def _constant(self, source: fx.Node) -> str:
         signature = self.program.graph_signature

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,12 +13,38 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind
 from torch.utils import _pytree as pytree
 
+from npu_assay.conformance.common.describing import own_place
 from npu_assay.conformance.common.errors import UsageError
 from npu_assay.partitioners.exir import InputError
 from npu_assay.partitioners.exir.run import check_inputs
 
+LONGEST = 300  # characters of an error
 Given = Any
 """What a user gives: a tuple of positional inputs, a dict of those by name, or a pair of both."""
+
+
+class SampleError(UsageError):
+    """A sample that the model does not run on. calibrates: whether it is one of those that calibrate it."""
+
+    def __init__(self, number: int, error: Exception, calibrates: bool) -> None:
+        why = " ".join(str(error).split())[:LONGEST]
+        super().__init__(f"sample {number}, counted from 0: {type(error).__name__}: {why}{own_place(error)}")
+        self.calibrates = calibrates
+
+
+@contextmanager
+def sample(number: int, calibrates: bool) -> Iterator[None]:
+    """What a model raises on a sample is told with its number. Raises SampleError."""
+    try:
+        yield
+    except Exception as error:
+        raise SampleError(number, error, calibrates) from error
+
+
+def not_a_number(x: Tensor) -> str:
+    """The first number of a tensor that no scale fits, "" where all are finite."""
+    wrong = ~torch.isfinite(x) if x.dtype.is_floating_point else torch.zeros(0, dtype=torch.bool)
+    return f"{float(x[wrong][0])}" if bool(wrong.any()) else ""
 
 
 @dataclass(frozen=True)
@@ -75,6 +102,9 @@ def fitting(program: ExportedProgram, name: str, given: Sequence[Given]) -> list
         try:
             found.append(inputs_of(program, each))
             check_inputs(program, found[-1].leaves)
+            wrong = next(filter(None, (not_a_number(x) for x in found[-1].leaves if isinstance(x, Tensor))), "")
+            if wrong:
+                raise UsageError(f"found {wrong} among its numbers, expected finite ones")
         except (UsageError, InputError) as error:
             raise UsageError(f"{name}[{number}]: {error}") from error
     return found

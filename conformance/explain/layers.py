@@ -220,17 +220,16 @@ def _power(numbers: Tensor) -> Tensor:
 # ------------------------------------------------------------------------------------ what was seen
 
 
-def layers_of(
+def look_at(
     module: fx.GraphModule,
     constants: Constants,
     infinite: frozenset[str],
     runs: Sequence[tuple[Sequence[Any], Codes]],
-    operators: Mapping[str, tuple[str, ...]],
-) -> tuple[Layer, ...]:
-    """The layers of a quantized program as a module, those that add most of what is wrong first.
+) -> list[Seen]:
+    """What each layer of a quantized program, as a module, showed, in the program's order.
 
     constants: as they were before they were codes, where that is known. runs: inputs, and what the device made of them
-    inside, as far as that is known. operators: names of those in the lowered program, by the name of the layer.
+    inside, as far as that is known.
     """
     watched, effects = _Watched(module, constants, infinite), list[Effects]()
     for inputs, codes in runs:
@@ -245,8 +244,15 @@ def layers_of(
         seen.effect = _effect(effects, name)
         seen.inherited = _inherits(seen, watched.seen, effects)
         seen.wider = _wider(seen, watched.seen.values())
-    worst = sorted((seen for seen in watched.seen.values() if seen.count), key=_worst)
-    return tuple(_layer(seen, operators.get(seen.node.name, ())) for seen in worst)
+    return [seen for seen in watched.seen.values() if seen.count]
+
+
+def layers_of(seen: Sequence[Seen], operators: Mapping[str, tuple[str, ...]]) -> tuple[Layer, ...]:
+    """The layers, those that add most of what is wrong first.
+
+    operators: names of those in the lowered program, by the name of the layer.
+    """
+    return tuple(_layer(each, operators.get(each.node.name, ())) for each in sorted(seen, key=_worst))
 
 
 def _effect(effects: Sequence[Effects], name: str) -> float | None:

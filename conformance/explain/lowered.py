@@ -74,8 +74,9 @@ class Watched(Partitioner):
 
 @dataclass(frozen=True)
 class Lowered:
-    """A lowered model. program: as the partitioner got it, with its tags. operators: of that program."""
+    """A lowered model. exported: before that. program: as the partitioner got it, with its tags, and its operators."""
 
+    exported: ExportedProgram
     manager: EdgeProgramManager
     program: ExportedProgram
     operators: tuple[Operator, ...]
@@ -130,7 +131,7 @@ def lower(exported: ExportedProgram, backend: Backend) -> Lowered:
         manager = as_edge(lowering)
     program = watched.program
     assert program is not None, "a lowering that asked nobody"
-    return Lowered(manager, program, operators_of(program, watched.reasons, manager.exported_program()))
+    return Lowered(exported, manager, program, operators_of(program, watched.reasons, manager.exported_program()))
 
 
 # ------------------------------------------------------------------------------------ operators

@@ -22,11 +22,21 @@ from npu_assay.conformance.common.npy import FILE, NpyError, npy_arrays, npy_nam
 from npu_assay.conformance.explain.archives import read_program
 from npu_assay.conformance.explain.coded import is_coded
 from npu_assay.conformance.explain.costs import values
-from npu_assay.conformance.explain.inputs import Given, Inputs, inputs_of, named, nested, others, random_inputs
+from npu_assay.conformance.explain.inputs import (
+    Given,
+    Inputs,
+    inputs_of,
+    named,
+    nested,
+    not_a_number,
+    others,
+    random_inputs,
+    sample,
+)
 from npu_assay.conformance.explain.layers import Constants, constants_of
 from npu_assay.conformance.explain.lowered import operators_in
 from npu_assay.conformance.explain.named import names_file
-from npu_assay.conformance.explain.observing import decide_once
+from npu_assay.conformance.explain.observing import decided, folded, is_own
 from npu_assay.conformance.explain.origins import marked, origin_of, place_of
 from npu_assay.conformance.run.outline import NO_WORK
 from npu_assay.files import read_regular
@@ -34,8 +44,6 @@ from npu_assay.partitioners.exir.decompose import with_plain_tensors
 from npu_assay.partitioners.exir.ops import target_name
 
 RANDOM = "random"
-LIBRARIES = ("builtins", "torch", "torchao")
-"""Modules of warnings that a user of the quantizer can do nothing about."""
 WIDE_CURE = "export module.float() with inputs of float32, or put .float() after what has to be exact"
 OPEN = "the model has dynamic sizes; quantized here it has those of its example inputs, and is explained with these"
 LONGEST = 300  # characters of an error
@@ -186,7 +194,15 @@ def _samples(source: str, number: int, array: Tensor, x: Tensor) -> list[Tensor]
         hint = ": array[:, None] has an axis for them" if array.shape[1:] == x.shape[1:] and x.shape[:1] == (1,) else ""
         text = f"{source}: array {number}: found sizes {found}, expected {expected}{hint}"
         raise UsageError(text.replace("'", ""))
-    return [each.to(x.dtype) for each in array]
+    columns = [each.to(x.dtype) for each in array]
+    for place, (given, taken) in enumerate(zip(array, columns, strict=True)):
+        wrong, wanted = not_a_number(taken), "finite numbers"
+        if not wrong and not taken.dtype.is_floating_point and not torch.equal(taken.to(given.dtype), given):
+            wrong, wanted = f"{given[taken.to(given.dtype) != given][0].item()}", f"numbers of {x.dtype}"
+        if wrong:
+            where = f"{source}: array {number}, sample {place}, counted from 0"
+            raise UsageError(f"{where}: found {wrong}, expected {wanted}".replace("torch.", ""))
+    return columns
 
 
 def _placed(program: ExportedProgram, example: Inputs, tensors: Sequence[Tensor]) -> Inputs:
@@ -218,19 +234,19 @@ def quantize(model: Model, quantizer: Any, samples: Sequence[Given]) -> Quantize
     with torch.no_grad(), warnings.catch_warnings(record=True) as caught, _wide_told(model.program):
         warnings.simplefilter("always")
         prepared = prepare_pt2e(model.program.module(), quantizer)
-        for sample in _all(model.program, samples):
-            prepared(*sample.args, **sample.kwargs)
-        decide_once(prepared)
+        for number, one in enumerate(_all(model.program, samples)):
+            with sample(number, calibrates=True):
+                prepared(*one.args, **one.kwargs)
+        told = decided(prepared)
         constants = constants_of(prepared)
         converted = convert_pt2e(prepared)
         with marked(converted.graph):
             program = torch.export.export(converted, model.inputs[0].args, dict(model.inputs[0].kwargs))
-    told = dict.fromkeys(str(each.message) for each in caught if not each.category.__module__.startswith(LIBRARIES))
-    if model.is_open:
-        told[OPEN] = None
+    told += [("", text) for text in dict.fromkeys(str(each.message) for each in caught if is_own(each))]
+    told += [("", OPEN)] if model.is_open else []
     names = {node.name: origin_of(node) or node.name for node in operators_in(program.graph)}
     by_operator = {name: constants[before] for name, before in names.items() if before in constants}
-    return Quantized(program, by_operator, tuple(told))
+    return Quantized(program, by_operator, tuple(folded(told)))
 
 
 @contextmanager

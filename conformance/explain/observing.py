@@ -7,26 +7,68 @@ network has hundreds of histograms, and waited for them most of the time. The wa
 from __future__ import annotations
 
 import math
+import re
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
+
+from npu_assay.conformance.explain.origins import place_of
 
 STEP = 1e-5
 """The share of all numbers by which one end of the range moves at a time, as in torchao."""
 FIRM_LEFT, FIRM_RIGHT = 1 - 1e-6, 1 + 1e-6
 """Factors beyond which a sum compares alike in float32 and in double."""
+DECIDE = "calculate_qparams"
+LIBRARIES = ("builtins", "torch", "torchao")
+"""Modules of warnings that a user of the quantizer can do nothing about."""
+NUMBER = re.compile(r"-?\d+(\.\d+)?(e-?\d+)?|\b(inf|nan)\b")
 SEARCH = "_non_linear_param_search"
 
 
-def decide_once(prepared: nn.Module) -> None:
-    """Keep what each observer decides: a bias asks those of its operands again, and some search for long."""
+def decided(prepared: fx.GraphModule) -> list[tuple[str, str]]:
+    """Let each observer decide once, in the order of the layers: what each warned of, after the layer's place.
+
+    A bias asks the observers of its operands again, and some search for long: what they decide is kept.
+    """
+    _decide_once(prepared)
+    found = list[tuple[str, str]]()
+    for node in prepared.graph.nodes:
+        decide = vars(prepared.get_submodule(node.target)).get(DECIDE) if node.op == "call_module" else None
+        if decide is not None:
+            with warnings.catch_warnings(record=True) as caught, suppress(Exception):  # what fails is asked again
+                warnings.simplefilter("always")
+                decide()
+            layer = next((each for each in (*node.all_input_nodes, *node.users) if each.op == "call_function"), node)
+            found += [(place_of(layer), str(each.message)) for each in caught if is_own(each)]
+    return found
+
+
+def is_own(warning: warnings.WarningMessage) -> bool:
+    """True for one of a quantizer; its user can do nothing about those of libraries."""
+    return not warning.category.__module__.startswith(LIBRARIES)
+
+
+def folded(told: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Warnings that differ in their numbers alone as one: how many there are, and the first with its place."""
+    alike: dict[str, list[tuple[str, str]]] = {}
+    for place, text in told:
+        alike.setdefault(NUMBER.sub("#", text), []).append((place, text))
+    for (place, text), *others in alike.values():
+        where = f"{len(others) + 1} times, first {place}: " if others else f"{place}: " if place else ""
+        yield f"{where}{text}"
+
+
+def _decide_once(prepared: nn.Module) -> None:
     for observer in prepared.modules():
-        decide = getattr(observer, "calculate_qparams", None)
+        decide = getattr(observer, DECIDE, None)
         if callable(decide):
-            vars(observer)["calculate_qparams"] = cache(decide)
+            vars(observer)[DECIDE] = cache(decide)
         if callable(getattr(observer, SEARCH, None)):
             vars(observer)[SEARCH] = partial(best_range, observer)
 

@@ -25,11 +25,18 @@ WRAPPERS = ("torch.export.", "torch.fx.")
 
 def module_of(node: fx.Node) -> tuple[str, str]:
     """The path of the innermost module that computed it, and the name of its class; "" for what is not known."""
-    found = ("", "")
-    for path, kind in (node.meta.get("nn_module_stack") or {}).values():
+    path, kind = next(reversed(calls_of(node)), ("", ""))
+    return plain_path(path), kind.rpartition(".")[2]
+
+
+def calls_of(node: fx.Node) -> list[tuple[str, str]]:
+    """The calls of modules that it was computed in, the outermost first: path and call, and the whole class name."""
+    found = list[tuple[str, str]]()
+    for key, (path, kind) in (node.meta.get("nn_module_stack") or {}).items():
         name = kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__qualname__}"
         if not name.startswith(WRAPPERS):
-            found = (_path(str(path)), name.rpartition(".")[2])
+            call = re.search(r"@\d+$", str(key))
+            found.append((f"{path}{call[0] if call else ''}", name))
     return found
 
 
@@ -39,7 +46,7 @@ def place_of(node: fx.Node) -> str:
     return f"{target_name(node.target)} of {module or MODEL} ({kind}), {source}"
 
 
-def _path(path: str) -> str:
+def plain_path(path: str) -> str:
     """`L['self'].layers.0` as `layers.0`; `@1` marks a second call."""
     return re.sub(r"^L\['self'\]\.?|@\d+$", "", path).replace("_modules.", "")
 

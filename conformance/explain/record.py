@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, fields, is_dataclass
 from types import UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-SCHEMA = 1
+SCHEMA = 2
 NO_FILE = "no program file"
 """Begins an error or a warning that says why there is none."""
 T = TypeVar("T")
@@ -60,11 +60,17 @@ class Operator:
 class Change:
     """What would have to be different for the backend to take an operator: "channels 12 -> 16".
 
-    operator: the one that was changed. operators, macs: how much of the cause's would be taken with it.
+    operator: the one that was changed.
     """
 
     operator: str
     text: str
+
+
+@dataclass(frozen=True)
+class Gain:
+    """What a backend would take as well if causes were gone: operators, and their multiply-accumulates."""
+
     operators: int
     macs: int
 
@@ -73,17 +79,25 @@ class Change:
 class Cause:
     """One root cause of operators that are not delegated, and all that follows from it.
 
-    roots: the operators that it is about; follows: those that are left out because of them. macs, bytes: what these
-    compute, and what would not have to cross a border of a delegate without the cause. hint: what to do, "" if unknown.
+    label: what the user wrote: a module ("Hardswish"), an operator ("gelu"), a line ("x * torch.sigmoid(x)"); times:
+    how often that is left out. roots: the operators that it is about; follows: those that are left out because of them.
+    macs, bytes: what these compute, and what would not have to cross a border of a delegate without the cause. also:
+    other reasons that keep its roots out once this one is gone. alone: the gain if it is gone; together: if those
+    before it are gone, too. hint: what to do, "" if unknown.
     """
 
     code: str
     found: str
     sentence: str
+    label: str
+    times: int
     roots: tuple[str, ...]
     follows: tuple[str, ...]
     macs: int
     bytes: int
+    also: tuple[Reason, ...] = ()
+    alone: Gain = Gain(0, 0)
+    together: Gain = Gain(0, 0)
     hint: str = ""
     change: Change | None = None
 
@@ -162,7 +176,8 @@ class Explained:
 
     quantized: whether the model was quantized for it here. error: why it was not lowered, or nothing ran; "" if it
     was. program, memory: bytes of the `.pte` file and of its planned arenas, None where there is none. layers: of a
-    quantized model, those that add most error first. warnings: what its quantizer warned of.
+    quantized model, those that add most error first. warnings: what its quantizer warned of, each kind once. silence:
+    why the results carry nothing of the model, "" where they do.
     """
 
     backend: str
@@ -176,6 +191,7 @@ class Explained:
     layers: tuple[Layer, ...] = ()
     warnings: tuple[str, ...] = ()
     error: str = ""
+    silence: str = ""
 
     @property
     def is_unknown(self) -> bool:

@@ -7,23 +7,28 @@ import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import chain
 from math import prod
 from types import MappingProxyType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import torch
 from torch import fx
 from torch.export import ExportedProgram
 
+from npu_assay.conformance.cases.boundaries.knob import subject
 from npu_assay.conformance.cases.make import SUBJECT
 from npu_assay.conformance.explain.asking import Asking
-from npu_assay.conformance.explain.causes import NOT_QUANTIZED, Causes
+from npu_assay.conformance.explain.causes import Causes
 from npu_assay.conformance.explain.lowered import Watched, as_edge, computing, lower, operators_of
 from npu_assay.conformance.explain.naming import is_meant, unknown, written_as
-from npu_assay.conformance.explain.origins import marked
-from npu_assay.conformance.explain.record import Operator
+from npu_assay.conformance.explain.origins import marked, origin_of
+from npu_assay.conformance.explain.reasons import LEFT_ALONE, NOT_QUANTIZED
+from npu_assay.conformance.explain.record import Cause, Operator
 from npu_assay.conformance.explain.single import Unspoken, alone
-from npu_assay.conformance.explain.text import place
+from npu_assay.conformance.explain.single import quantized as coded
+from npu_assay.conformance.explain.trying import Trying
+from npu_assay.conformance.explain.view import place, title
 from npu_assay.conformance.isolation.forking import fork
 from npu_assay.conformance.programs.build import model_inputs
 from npu_assay.conformance.programs.graph import Fill, Graph, Quant, Value
@@ -41,6 +46,7 @@ from npu_assay.partitioners.exir import (
 )
 
 WITHIN = 60  # seconds for one operator
+LINES = 20  # of a script
 TAKEN = "its operators are taken where they are quantized"
 OTHERWISE = "no model of one operator has this reason"
 REGISTER = "self.register_buffer("
@@ -91,12 +97,19 @@ def edge_of(exported: ExportedProgram, backend: Backend) -> ExportedProgram:
 
 
 def reduce(
-    exported: ExportedProgram, backend: Backend, spec: str, what: str, name: str | None, *, quantized: bool = False
+    exported: ExportedProgram,
+    backend: Backend,
+    spec: str,
+    what: str,
+    name: str | None,
+    *,
+    quantizer: Callable[[], Any] | None = None,
 ) -> Reduced:
     """The first operator that shows it alone.
 
-    what: a key of SHOWS. name: of an operator or a module, as users write it (`is_meant`), None for any. quantized:
-    whether the program was quantized for the backend. Raises UsageError for a name that means none.
+    what: a key of SHOWS. name: of an operator or a module, as users write it (`is_meant`), None for any. quantizer:
+    makes the one that the program was quantized with, None where it came as it is. Raises UsageError for a name that
+    means none.
     """
     asking = Asking(backend, load_table(backend.table))
     if name is not None:
@@ -104,7 +117,7 @@ def reduce(
     hidden: list[str] = []
     groups: Iterable[_Group] = [("", "", _parts(exported, backend, name))]
     if what == "undelegated":
-        groups = _left_out(exported, asking, name, quantized)
+        groups = _left_out(exported, asking, name, None if quantizer is None else Trying(backend, quantizer))
     for cause, why, parts in groups:
         for operator, graph in parts:
             for simpler in _simpler(graph):
@@ -139,17 +152,33 @@ def _parts(exported: ExportedProgram, backend: Backend, name: str | None) -> Ite
             yield operator, alone(program, node)
 
 
-def _left_out(exported: ExportedProgram, asking: Asking, meant: str | None, quantized: bool) -> Iterator[_Group]:
-    """The root causes in the order of `assay explain`, each with its operators, the dearest first."""
-    causes = Causes(lower(exported, asking.backend), asking, quantized)
+def _left_out(exported: ExportedProgram, asking: Asking, meant: str | None, trying: Trying | None) -> Iterator[_Group]:
+    """The root causes in the order of `assay explain`, each with its operators, the dearest first.
+
+    Of an operator that several were made of, that comes before they do.
+    """
+    causes = Causes(lower(exported, asking.backend), asking, trying is not None, trying=trying)
     for number, cause in enumerate(causes.found()[1], 1):
         roots = sorted((causes.operators[name] for name in cause.roots), key=lambda one: -one.macs)
         if meant is not None:
             roots = [one for one in roots if is_meant(meant, one, written_as(exported.graph, causes.nodes[one.name]))]
         if roots:
-            parts = ((one, graph) for one in roots for graph in causes.smallest(one.name, cause.code))
+            whole = (each for one in roots for each in _written(causes, one, cause))
+            parts = chain(whole, ((one, graph) for one in roots for graph in causes.smallest(one.name, cause.code)))
             why = TAKEN if cause.code == NOT_QUANTIZED.code else OTHERWISE
-            yield f"cause {number}, {cause}", why, parts
+            yield f"cause {number}, {title(cause, causes.operators)}", why, parts
+
+
+def _written(causes: Causes, one: Operator, cause: Cause) -> Iterator[tuple[Operator, Graph]]:
+    """What the user wrote that an operator is a part of, where that is more than the operator and a script says it."""
+    written = origin_of(causes.nodes[one.name])
+    roots = [name for name in cause.roots if origin_of(causes.nodes[name]) == written]
+    if written is not None and (len(roots) > 1 or cause.sentence == LEFT_ALONE.sentence):
+        graph = causes.whole(written)
+        for form in () if graph is None else (coded(graph), graph):
+            operator = replace(one, operator=subject(form).op)
+            if len(script(form, operator, "", "").splitlines()) <= LINES:
+                yield operator, form
 
 
 def _simpler(graph: Graph) -> Iterator[Graph]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from npu_assay.conformance.explain.record import Comparison, Explained, Explanation, Layer, Operator
+from npu_assay.conformance.explain.record import Comparison, Explained, Explanation, Operator
 
 MODEL = "(model)"
 NO_ANSWER = "no answer"
@@ -16,12 +16,17 @@ def summary_rows(explanation: Explanation) -> Iterator[tuple[str, ...]]:
     for number, (name, tell) in enumerate(ROWS):
         unknown = "-" if number else NO_ANSWER
         yield (name, *(unknown if one.is_unknown else tell(one) for one in explanation.backends))
+    yield from number_rows(explanation)
+
+
+def number_rows(explanation: Explanation) -> Iterator[tuple[str, ...]]:
+    """The lines of these that compare results; of equal ones no second line."""
     pairs = dict.fromkeys((each.given, each.wanted) for one in explanation.backends for each in one.numbers)
     for given, wanted in pairs:
         found = [_pair(one.numbers, given, wanted) for one in explanation.backends]
         yield (f"{given} against {wanted}", *map(_compared, found))
-        if any(each is not None and each.argmax is not None for each in found):
-            yield ("same argmax", *map(_same_argmax, found))
+        if any(each is not None and each.argmax is not None and each.largest for each in found):
+            yield (f"same argmax, {given} and {wanted}", *map(_same_argmax, found))
 
 
 def _share(part: int, whole: int) -> str:
@@ -63,12 +68,6 @@ def _compared(found: Comparison | None) -> str:
 
 def _same_argmax(found: Comparison | None) -> str:
     return "-" if found is None or found.argmax is None else f"{100 * found.argmax:.1f} %"
-
-
-def added(one: Layer) -> str:
-    """What a layer adds in words: at the results, where that is known, and by itself."""
-    own = "none" if one.own is None else f"{one.own:.1f} dB"
-    return own if one.effect is None else f"{one.effect:.1f} dB, {own}"
 
 
 def short(operator: str) -> str:

@@ -1,163 +1,156 @@
-"""An explanation in a terminal: one table of all backends, then causes and modules of each, within 100 columns."""
+"""An explanation as lines of at most 100 columns: the answer of each backend first, then why, and what was seen."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap
 
-from rich.console import Console
-from rich.markup import escape
-from rich.tree import Tree
-
-from npu_assay.conformance.common.escaped import counted, plain
-from npu_assay.conformance.explain.cures import POOR, SEEN
-from npu_assay.conformance.explain.layers import INPUT
-from npu_assay.conformance.explain.record import Cause, Explained, Explanation, Layer, Operator
-from npu_assay.conformance.explain.summary import MODEL, Module, added, module_tree, short, summary_rows
-from npu_assay.conformance.pte.text import print_table
+from npu_assay.conformance.common.escaped import plain
+from npu_assay.conformance.explain.record import Explained, Explanation, Layer, Operator
+from npu_assay.conformance.explain.summary import Module, module_tree, number_rows, summary_rows
+from npu_assay.conformance.explain.view import (
+    answer,
+    cause_lines,
+    counted,
+    known_of,
+    listed,
+    lost,
+    notes,
+    place,
+    places,
+    shorten,
+    title,
+    worth_a_word,
+)
 
 WIDTH = 100
-SHOWN = 6  # operators of a cause
-CAUSES = 12
-LAYERS = 5
-PLACE = 84  # characters
+ANSWER = 2 * WIDTH - 20  # characters: two lines
+LINES, EACH, WARNED = 60, 9, 6
+"""Of three backends, for each more, and of warnings: what is left after the answers is shared between backends."""
+SIZES = ("parameters", "program, bytes", "planned memory, bytes")
+"""The rows of the table that the answers do not have."""
+LAYERS = 2
+MORE = "-v lists all"
+LISTS = ("and also", "left out with it")
 
 
-def print_explanation(console: Console, explanation: Explanation) -> None:
-    """Everything, the answer first."""
-    console.print(f"[bold]{_safe(explanation.model)}[/]", highlight=False)
-    names = [one.backend for one in explanation.backends]
-    print_table(console, ("", *names), list(summary_rows(explanation)), right=range(1, len(names) + 1))
+def explanation_lines(explanation: Explanation, verbose: bool = False) -> list[str]:
+    """Everything, the answer first; not verbose: what fits on a screen of each backend, and how much more there is."""
+    lines = [plain(explanation.model)]
     for one in explanation.backends:
-        _print_backend(console, one)
+        lines += _wrapped(line if verbose else shorten(line, ANSWER) for line in answer(one))
+    lines += ["", *_table(explanation, verbose)]
+    silences = [*_wrapped(f"{listed(names)}: {why}" for names, why in notes(explanation, "silence"))]
+    warned = [*_wrapped(f"{listed(names)}: warning: {text}" for names, text in notes(explanation, "warnings"))]
+    lines += silences
+    heard = (any(worth_a_word(one.layers)) and _is_heard(one, verbose) for one in explanation.backends)
+    told = [one for one, is_heard in zip(explanation.backends, heard, strict=True) if one.causes or is_heard]
+    most = LINES + EACH * max(0, len(explanation.backends) - 3) - len(lines)
+    most -= min(len(warned), WARNED) + 2 if warned else 0
+    for one in told:
+        section = _all_of(one) if verbose else _part_of(one, max(3, most // len(told) - 2))
+        lines += ["", f"{plain(one.backend)}{' (quantized here)' if one.quantized else ''}", *section]
+    return [*lines, *([""] if warned else []), *(warned if verbose else _cut(warned, WARNED))]
+
+
+def _table(explanation: Explanation, verbose: bool) -> Iterator[str]:
+    """Names of backends over their sizes and numbers, in columns."""
+    sizes = (row for row in summary_rows(explanation) if row[0] in SIZES)
+    known = any(not one.is_unknown for one in explanation.backends)
+    body = summary_rows(explanation) if verbose else (*(sizes if known else ()), *number_rows(explanation))
+    rows = [("", *(plain(one.backend) for one in explanation.backends)), *body]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows if len(rows) > 1 else ():
+        cells = (cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))
+        yield f"{row[0].ljust(widths[0])}  {'  '.join(cells)}".rstrip()
+
+
+def _cut(lines: Sequence[str], most: int, indent: int = 0) -> list[str]:
+    """The first lines, and a last one if there are more."""
+    return [*lines[:most], *([f"{' ' * indent}... {MORE}"] if len(lines) > most else [])]
 
 
 # ------------------------------------------------------------------------------------ one backend
 
 
-def _print_backend(console: Console, one: Explained) -> None:
-    console.print(f"\n[bold]{_safe(one.backend)}[/]{' (quantized here)' if one.quantized else ''}", highlight=False)
-    if one.error:
-        console.print(f"  [red]{_safe(one.error)}[/]", highlight=False)
-    _print(console, (f"warning: {each}" for each in one.warnings))
-    if not one.operators:
-        return
-    _print_causes(console, one)
-    _print(console, layer_lines(one.layers))
+def _part_of(one: Explained, most: int) -> list[str]:
+    """The first causes, then the worst layers, in so many lines."""
+    blocks = [_cause(number, one, verbose=False) for number in range(1, len(one.causes) + 1)]
+    found, told = list[str](), 0
+    for block in blocks:
+        if found and len(found) + len(block) > most - 1:
+            break
+        found, told = [*found, *_cut(block, max(1, most - 2), 2)], told + 1
+    left = len(blocks) - told
+    found += [f"  ... and {counted(left, 'cause')} more: {MORE}"] if left else []
+    layers = [*_layers(one.layers, LAYERS)] if _is_heard(one) else []
+    return [*found, *(_cut(layers, most - len(found) - 1, 2) if most - len(found) > LAYERS else [])]
 
 
-def _print_causes(console: Console, one: Explained) -> None:
-    if not one.causes:
-        console.print("  every operator is delegated", highlight=False)
-        return
-    known = {operator.name: operator for operator in one.operators}
-    for number, cause in enumerate(one.causes[:CAUSES], 1):
-        _print(console, cause_lines(number, cause, known))
-    if len(one.causes) > CAUSES:
-        console.print(f"  ... and {counted(len(one.causes) - CAUSES, 'cause')} more, see explain.json")
-    console.print(_branch(module_tree(one.operators)))
+def _all_of(one: Explained) -> list[str]:
+    """Every cause with all its operators, every layer that lost something, every module."""
+    causes = [line for number in range(1, len(one.causes) + 1) for line in _cause(number, one, verbose=True)]
+    tree = [*_branch(module_tree(one.operators), 1)] if one.causes else []
+    return [*causes, *_layers(one.layers, len(one.layers)), *tree]
 
 
-def cause_lines(number: int, cause: Cause, known: dict[str, Operator]) -> Iterator[str]:
-    """A cause: what it is, what it costs, whom it is about, what follows, what would help."""
-    yield f"{number}. {cause}"
-    cost = f"{counted(len(cause.operators), 'operator')}, {cause.macs:,} multiply-accumulates"
-    yield f"   costs {cost}, {cause.bytes:,} bytes over borders"
-    places = Counter(place(known[name]) for name in cause.roots)
-    for where, count in list(places.items())[:SHOWN]:
-        yield f"   {where}{_times(count)}"
-    if len(places) > SHOWN:
-        yield f"   ... and {sum(list(places.values())[SHOWN:])} more"
-    if cause.follows:
-        follows = Counter(_short(known[name]) for name in cause.follows)
-        first = ", ".join(f"{name}{_times(count)}" for name, count in list(follows.items())[:SHOWN])
-        more = f" and {sum(list(follows.values())[SHOWN:])} more" if len(follows) > SHOWN else ""
-        yield f"   left out with it: {first}{more}"
-    if cause.change is not None:
-        won = f"{counted(cause.change.operators, 'operator')} and {cause.change.macs:,} multiply-accumulates"
-        yield f"   what if: {cause.change.text}: {won} would be taken"
-    if cause.hint:
-        yield f"   {cause.hint}"
+def _cause(number: int, one: Explained, verbose: bool) -> list[str]:
+    cause, known = one.causes[number - 1], known_of(one)
+    lines = [*cause_lines(number, one)]
+    roots = [f"at {each}" for each in places(cause, known)]
+    lines = roots + lines if verbose else [_short(line) for line in lines]
+    return [*_wrapped([f"{number}. {title(cause, known)}"], 2), *_wrapped(lines, 5)]
 
 
-def _times(count: int) -> str:
-    return f" ({count} times)" if count > 1 else ""
+def _short(line: str) -> str:
+    """A line that lists things in what fits; what to do is never cut."""
+    return shorten(line, WIDTH - 5) if line.startswith(LISTS) else line
 
 
-def layer_lines(layers: Sequence[Layer]) -> Iterator[str]:
-    """The layers that lose much by themselves or at the results, or have something wrong, and what would help."""
-    told = [one for one in layers if one.infinite or one.cures or _is_less(one.effect, SEEN) or _is_less(one.own, POOR)]
-    seen = [one for one in told if one.infinite or one.effect is None or one.effect < SEEN]
-    yield from _listed("error enters (what a layer adds: at the results of the model, and by itself):", seen)
-    yield from _listed(
-        "error that is hardly seen in the results (there, and by itself):", [one for one in told if one not in seen]
-    )
+def _is_heard(one: Explained, verbose: bool = False) -> bool:
+    """Whether errors of layers say anything: not where the results carry nothing of the model."""
+    return verbose or not one.silence
 
 
-def _is_less(decibels: float | None, limit: float) -> bool:
-    return decibels is not None and decibels < limit
+def _layers(layers: Sequence[Layer], most: int) -> Iterator[str]:
+    """The layers where error enters, the worst first."""
+    seen, hidden = worth_a_word(layers)
+    for heading, found in (
+        ("error enters (what a layer adds: at the results of the model, and by itself):", seen),
+        ("error that is hardly seen in the results (there, and by itself):", hidden),
+    ):
+        if found:
+            yield f"  {heading}"
+        for one in found[:most]:
+            yield f"    {lost(one)}  {plain(place(one))}"
+            yield from _wrapped(one.cures, 6)
+        if len(found) > most:
+            yield f"    ... and {counted(len(found) - most, 'layer')} more: {MORE}"
 
 
-def _listed(title: str, layers: Sequence[Layer]) -> Iterator[str]:
-    if layers:
-        yield title
-    for one in layers[:LAYERS]:
-        lost = "infinite" if one.infinite else added(one)
-        yield f"  {lost}  {shorten(place(one), PLACE - len(lost))}"
-        yield from (f"    {cure}" for cure in one.cures)
-    if len(layers) > LAYERS:
-        yield f"  ... and {counted(len(layers) - LAYERS, 'layer')} more, see explain.html or explain.json"
-
-
-def place(one: Operator | Layer) -> str:
-    """An operator by the user's names: module and class, operator, line."""
-    if one.operator == INPUT:
-        return f"the input {one.name}"
-    line = f"  {one.source}: {one.code}" if one.source else ""
-    return shorten(f"{one.module or MODEL} ({one.kind or 'unknown'})  {one.operator}{line}", PLACE)
-
-
-def shorten(text: str, most: int) -> str:
-    """The text, without its end where it is too long for a line."""
-    return text if len(text) <= most else f"{text[: most - 3]}..."
-
-
-def _short(one: Operator) -> str:
-    return f"{one.module or MODEL} {short(one.operator)}"
-
-
-def _print(console: Console, lines: Iterable[str]) -> None:
+def _wrapped(lines: Iterable[str], indent: int = 0) -> Iterator[str]:
     """Lines, long ones continued under their beginning."""
     for line in lines:
-        indent = " " * (len(line) - len(line.lstrip()) + 2)
-        for part in wrap(plain(line), WIDTH - 2, subsequent_indent=indent + "  "):
-            console.print(f"  {escape(part)}", highlight=False)
-
-
-def _safe(text: str) -> str:
-    return escape(plain(text))
+        before = " " * (indent + len(line) - len(line.lstrip()))
+        yield from wrap(plain(line.strip()), WIDTH, initial_indent=before, subsequent_indent=before + "    ")
 
 
 # ------------------------------------------------------------------------------------ modules
 
 
-def _branch(module: Module) -> Tree:
+def _branch(module: Module, depth: int) -> Iterator[str]:
     """A module with how much of it is delegated; what is not whole with its parts."""
-    colour = "green" if module.whole else "yellow" if module.taken else "red"
-    count = f"{module.taken} of {len(module.operators)} delegated"
-    parts = () if module.whole else module.parts
-    tree = Tree(f"{_safe(module.label)}  [{colour}]{count}[/]")
+    before = "  " * depth
+    yield f"{before}{plain(module.label)}  {module.taken} of {len(module.operators)} delegated"
     alike: dict[tuple[object, ...], list[Operator]] = {}
-    for part in parts:
+    for part in () if module.whole else module.parts:
         if isinstance(part, Operator):
             alike.setdefault(_kind(part), []).append(part)
-    for part in parts:
+    for part in () if module.whole else module.parts:
         if isinstance(part, Module):
-            tree.add(_branch(part))
+            yield from _branch(part, depth + 1)
         elif (group := alike[_kind(part)])[0] is part:
-            tree.add(_leaf(group))
-    return tree
+            yield shorten(f"  {before}{_leaf(group)}", WIDTH)
 
 
 def _kind(one: Operator) -> tuple[object, ...]:
@@ -168,11 +161,12 @@ def _kind(one: Operator) -> tuple[object, ...]:
 def _leaf(group: Sequence[Operator]) -> str:
     """Operators that are alike: name, size, and their delegates, or their cause."""
     one = group[0]
-    head = f"{_safe(one.operator)} {'x'.join(map(str, one.shape))} "
+    head = f"{plain(one.operator)} {'x'.join(map(str, one.shape))} "
+    times = f" ({len(group)} times)" if len(group) > 1 else ""
     delegates = sorted({each.delegate for each in group if each.delegate is not None})
     if delegates:
         which = f"delegate {delegates[0]}" if len(delegates) == 1 else f"delegates {delegates[0]} to {delegates[-1]}"
-        return f"{head} [green]{which}[/]{_times(len(group))}"
+        return f"{head} {which}{times}"
     why = f"cause {one.cause + 1}" if one.cause is not None else "no cause"
     codes = ", ".join(reason.code for reason in one.reasons)
-    return f"{head} [red]{why}[/] {_safe(codes)}{_times(len(group))}"
+    return f"{head} {why} {plain(codes)}{times}"

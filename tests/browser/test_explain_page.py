@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -118,6 +119,35 @@ def test_an_operator_says_why_and_where(opened: Chrome) -> None:
     (reason,) = operator.reasons
     for part in (operator.operator, operator.module, operator.code, reason.code, reason.sentence, "not delegated"):
         assert part in text
+
+
+def test_the_panel_begins_with_the_first_cause(opened: Chrome) -> None:
+    """Of each backend, and its button goes to where that is."""
+    panel, first = one(opened, ".details"), explanation().backends[0].causes[0]
+    assert first.label in panel.text and first.sentence in panel.text and "mended alone" in panel.text
+    panel.find_element(By.CSS_SELECTOR, ".go").click()
+    assert places(opened, ".op.selected") == [named("gelu")[0]]
+    opened.find_element(By.CSS_SELECTOR, 'input[name=backend][value="1"]').click()
+    assert one(opened, ".details").text.startswith(("First cause", "Every operator is delegated"))
+
+
+def test_a_phone_shows_every_backend(chrome: Chrome, tmp_path: Path) -> None:
+    """Five of them: their answers, and their columns, none of which has to be looked for beside the screen."""
+    names = ("neutron", "neutron-1.4", "xnnpack", "ethos-u55", "ethos-u85")
+    backends = tuple(replace(explanation().backends[n % 2], backend=name) for n, name in enumerate(names))
+    (path := tmp_path / "five.html").write_text(page(replace(explanation(), backends=backends)))
+    chrome.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", PHONE)
+    try:
+        chrome.get(path.as_uri())
+        assert chrome.execute_script("return document.documentElement.scrollWidth") <= 400
+        answers = [each.text for each in chrome.find_elements(By.CSS_SELECTOR, ".answers li")]
+        heads = chrome.find_elements(By.CSS_SELECTOR, "table th[scope=col]")[1:]
+        assert [text.partition(":")[0] for text in answers] == [each.text for each in heads] == list(names)
+        assert all(each.is_displayed() and each.rect["x"] + each.rect["width"] <= 400 for each in heads)
+        rows = [each.text for each in chrome.find_elements(By.CSS_SELECTOR, "table th[scope=row]")]
+        assert len(rows) == len(set(rows)) > 7
+    finally:
+        chrome.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def test_causes_and_modules_open_by_keys(opened: Chrome) -> None:

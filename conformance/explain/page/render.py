@@ -8,11 +8,11 @@ from functools import cache
 
 from jinja2 import Environment
 
-from npu_assay.conformance.common.escaped import counted
 from npu_assay.conformance.common.templating import add_script, html_templates
 from npu_assay.conformance.explain.page.drawing import HEIGHT, WIDTH, drawing_of
 from npu_assay.conformance.explain.record import Explained, Explanation, Operator
-from npu_assay.conformance.explain.summary import MODEL, Module, added, module_tree, short, summary_rows
+from npu_assay.conformance.explain.summary import MODEL, Module, module_tree, short, summary_rows
+from npu_assay.conformance.explain.view import answer, cause_lines, known_of, listed, lost, notes, title
 
 COLOURS = 6
 """The colors of backends in explain.css; further backends get them again."""
@@ -27,6 +27,8 @@ def page(explanation: Explanation) -> str:
             explanation=explanation,
             data=explanation.as_json(),
             rows=list(summary_rows(explanation)),
+            answers=[list(answer(one)) for one in explanation.backends],
+            silences=list(notes(explanation, "silence")),
             drawings=[drawing_of(one.operators) for one in explanation.backends],
             trees=[module_tree(one.operators) for one in explanation.backends],
             places_of=[{each.name: n for n, each in enumerate(one.operators)} for one in explanation.backends],
@@ -39,8 +41,8 @@ def page(explanation: Explanation) -> str:
 def _templates() -> Environment:
     environment = html_templates("explain.page")
     environment.globals.update(colours=COLOURS, width=WIDTH, height=HEIGHT, top=MODEL)
-    environment.globals.update(counted=counted, short=short, added=added, is_module=_is_module)
-    environment.globals.update(places_in=_places_in)
+    environment.globals.update(short=short, is_module=_is_module, places_in=_places_in)
+    environment.globals.update(cause_lines=cause_lines, known_of=known_of, listed=listed, lost=lost, title=title)
     add_script(environment, "explain.js")
     return environment
 

@@ -42,9 +42,9 @@ function* facts(one) {
   if (one.reasons.length) yield ["reasons", list(one.reasons.map((r) => `${r.code}: ${r.sentence} (found ${r.found})`))];
   if (one.cause !== null) {
     const cause = backend().causes[one.cause];
-    const link = element("a", `${one.cause + 1}. ${cause.code}`);
+    const link = element("a", `${one.cause + 1}. ${cause.label || cause.code}`);
     link.href = `#cause-${shown}-${one.cause + 1}`;
-    yield ["cause", link, `: ${cause.sentence}`];
+    yield ["cause", link, `: ${cause.code}: ${cause.sentence}`];
     if (cause.change && cause.change.operator === one.name) yield ["what if", cause.change.text];
     if (cause.hint) yield ["hint", cause.hint];
   }
