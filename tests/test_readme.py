@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import os
 import re
 import shlex
 import shutil
@@ -15,6 +17,9 @@ import torch
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from pte_programs import added
+from rich._export_format import CONSOLE_SVG_FORMAT
+from rich.console import Console
+from rich.text import Text
 
 from npu_assay.conformance.backend.loading import registered
 from npu_assay.conformance.cli import main
@@ -27,6 +32,9 @@ README, COMMANDS, SAMPLES = (
     ROOT / "docs" / "reading-a-certificate.md",
 )
 MOST = 110  # lines of the README
+PICTURE = ROOT / "docs" / "explain.svg"
+SMALL = "mobile_networks:mobilenet_v3_small"
+WIDTH, LINES = 102, 36  # columns and lines of it
 INSTALL = "pip install -c constraints.txt . && assay certify neutron"
 TEST = 'pip install -c constraints.txt -e ".[test]" && pytest -n auto'
 LONG = "assay certify neutron"  # .ci/run runs it
@@ -65,12 +73,14 @@ def every_command() -> list[str]:
     return [*dict.fromkeys([*commands(listed), *printed("My model"), *printed("My CI")])]
 
 
-def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def run(command: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """A printed command as the installed one, which is that of this interpreter."""
     arguments = shlex.split(command)
     assert arguments[0] == "assay"
     call = [sys.executable, "-c", "from npu_assay.conformance.cli import main; main(prog_name='assay')", *arguments[1:]]
-    return subprocess.run(call, cwd=folder, capture_output=True, text=True, timeout=600, check=False)
+    return subprocess.run(
+        call, cwd=folder, capture_output=True, text=True, timeout=600, check=False, env={**os.environ, **environment}
+    )
 
 
 def test_a_fresh_machine_needs_two_commands() -> None:
@@ -180,3 +190,28 @@ def test_the_commands_for_a_backend_of_ones_own_are_run() -> None:
     run = set(re.findall(r"^    (\S.*)$", document, re.MULTILINE))
     own = [command for line in printed("My backend") for command in line.split(" && ")]
     assert len(own) == 4 and set(own) <= run
+
+
+def picture(command: str, output: str) -> str:
+    """A terminal with a command and what it printed, as SVG that loads nothing."""
+    console = Console(record=True, width=WIDTH, file=io.StringIO())
+    console.print(Text(f"$ {command}\n\n{output}"))
+    plain = re.sub(r"@font-face \{\{.*?\}\}", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)  # fonts of another host
+    return console.export_svg(title="assay explain", code_format=plain, unique_id="explain")
+
+
+@pytest.mark.slow
+def test_the_picture_of_explain_is_what_it_prints(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """But for numbers, which differ in their last digits between processors. `--snapshot-update` draws it anew."""
+    (command,) = printed("My model")
+    model = ROOT / "tests" / "mobile_networks.py"
+    shutil.copy(model, tmp_path / "mobile_networks.py")
+    result = run(command.replace("model.pt2", SMALL), tmp_path, PYTHONPATH=str(tmp_path))
+    assert result.returncode == 0, result.stderr
+    drawn = picture(command, "\n".join(result.stdout.replace(SMALL, "model.pt2").splitlines()[:LINES]))
+    if request.config.getoption("--snapshot-update"):
+        PICTURE.write_text(drawn, encoding="utf-8")
+    masked = [re.sub(r"[\d.,]+", "#", text) for text in (PICTURE.read_text(encoding="utf-8"), drawn)]
+    assert masked[0] == masked[1], "pytest tests/test_readme.py -k picture --snapshot-update draws it anew"
+    assert "](docs/explain.svg)" in README.read_text(encoding="utf-8")
+    assert not re.search(r"url\((?!#)|href=", drawn)
