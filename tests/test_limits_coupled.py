@@ -283,7 +283,7 @@ def test_lint_and_certify_say_it_and_a_reason_beside_the_predicate_lets_the_rest
     assert code == 1 and "asked: cases do not ask all of it in aten.tanh.default: what nothing takes" in output
     found = [case for case in cases_for(load_table(str(path))) if case.constraint == "asked"]
     assert {case.expect for case in found} == {"accept", "reject"}
-    code, output = invoked("show", str(path), "tanh")
+    code, output = invoked("show", "npu_assay.partitioners.neutron:backend", "tanh", "--table", str(path))
     assert "not asked in full: what nothing takes is no program" in output
 
 
