@@ -33,6 +33,7 @@ WAYS = {  # each output of a command -> arguments with OUT, and a file that is t
     "board --out": (("run", "--out", OUT), "index.html"),
     "certify --junit": ((*ASKED, "-n", "1", "--out", "other", "--junit", OUT), ""),
     "certify --out": ((*ASKED, "-n", "1", "--out", OUT), "certificate.json"),
+    "diff --html": (("run", "run", "--html", OUT), ""),
     "explain --out": (("net:make", "--backend", "xnnpack", "-n", "1", "--out", OUT), "explain.html"),
     "export folder": ((*ASKED, OUT), "manifest.json"),
     "judge --out": (("cases", "--outputs", "none", "--out", OUT), ""),

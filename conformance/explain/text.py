@@ -26,7 +26,7 @@ from npu_assay.conformance.explain.view import (
 WIDTH = 100
 ANSWER = 2 * WIDTH - 20  # characters: two lines
 LINES, EACH, WARNED = 60, 9, 6
-"""Of three backends, for each more, and of warnings: what is left after the answers is shared between backends."""
+"""Most lines for three backends, for each one more, and for warnings; backends share what the answers leave."""
 SIZES = ("parameters", "program, bytes", "planned memory, bytes")
 """The rows of the table that the answers do not have."""
 LAYERS = 2

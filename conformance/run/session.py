@@ -141,6 +141,7 @@ def _beforehand(request: Request, stack: ExitStack) -> dict[str, str]:
     All that comes before a process of the backend exists, which could write these files. The table of a backend that
     does not state it in plain words is known only when it is loaded.
     """
+    check_apart([request.backend.partition(":")[0].partition(".")[0]])  # what it brings would be loaded below
     suite = suite_sources()
     load_judges()
     cases_of_run.cache_clear()  # what is installed beside the suite may be another than in the run before

@@ -69,7 +69,7 @@ def find_plain(node: fx.Node, constants: Constants) -> PlainOperator | None:
 
 
 def other_types(found: PlainOperator, dtypes: Collection[torch.dtype]) -> str | None:
-    """The types of operands and the first result that are none of these, in words; None if there are none.
+    """Other types of operands and of the first result than these, in words; None if there are no others.
 
     A second result may be indices.
     """

@@ -31,7 +31,7 @@ def _filled(name: str, graph: Graph, number: float) -> Graph | None:
 
 
 def _constant(value: Value, number: float) -> Value:
-    """Of codes one step of a scale that is as large as the number."""
+    """The value as a constant of one number; codes are one step of a scale of that size."""
     quant = value.quant
     if quant is None:
         return replace(value, constant=True, fill=Fill("list", values=(number,)))

@@ -19,7 +19,7 @@ from npu_assay.conformance.predicates.grammar import Atom
 Goal = Mapping[str, bool]
 """What atoms, by their texts, must be."""
 MOST_GOALS, STEPS, DEEPEST, WIDE, FEW = 24, 1500, 5, 24, 4
-"""Of one atom; programs that are looked at for a goal, knobs turned for it, and places of each, and of two at once."""
+"""Most goals of one atom, programs for a goal, knobs turned for it, places of each knob, and of two at once."""
 ROOM = 4096  # the largest size that is given to have room
 
 
@@ -102,7 +102,7 @@ class Reach:
 
     @property
     def _roots(self) -> list[int]:
-        """Of the numbers of the limit that no single size or argument reaches."""
+        """The square roots of numbers in the limit that no single size or argument reaches."""
         return [math.isqrt(n) for n in self.search.limits[self.index].numbers if n > ROOM]
 
     def reached(self, goal: Goal, bases: Sequence[Look]) -> Iterator[Look]:

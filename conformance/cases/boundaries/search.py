@@ -156,7 +156,7 @@ class Search:
 
     @property
     def looks(self) -> Iterator[Look]:
-        """The programs that were looked at, but for those that are none."""
+        """The programs that were looked at and that torch takes."""
         return (look for look in self._seen.values() if look is not None)
 
     @property
