@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -113,6 +114,37 @@ def test_arithmetic_on_sizes_that_the_runtime_does_not_have() -> None:
     power = edge(lambda x: x * (x.shape[0] ** -0.5), randn(4, 6), dynamic_shapes=(({0: Dim("n", min=2, max=8)},),))
     with pytest.raises(EdgeError, match="pow_1: operation without an instruction: found pow"):
         power.to_executorch()
+
+
+NORMALIZATIONS: dict[str, Callable[[], nn.Module]] = {
+    "batch": lambda: nn.BatchNorm2d(4),
+    "batch without parameters": lambda: nn.BatchNorm2d(4, affine=False),
+    "batch without statistics": lambda: nn.BatchNorm2d(4, track_running_stats=False),
+    "instance": lambda: nn.InstanceNorm2d(4, affine=True),
+    "instance with statistics": lambda: nn.InstanceNorm2d(4, affine=True, track_running_stats=True),
+    "layer": lambda: nn.LayerNorm((3, 5)),
+    "group": lambda: nn.GroupNorm(2, 4),
+}
+
+
+@pytest.mark.parametrize("kind", NORMALIZATIONS)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_normalizations_take_one_type(kind: str, dtype: torch.dtype) -> None:
+    """Torch's functions take a half input with float32 parameters, but no kernel that a program could call."""
+    model, x = NORMALIZATIONS[kind]().eval(), randn(2, 4, 3, 5).to(dtype)
+    assert model(x).dtype == dtype
+    name = str(dtype).removeprefix("torch.")
+    with pytest.raises(EdgeError, match=f"norm.* takes tensors of one type: found {name} from .*, float32 from"):
+        edge(model, x).to_executorch()
+    for twin, given in ((model, x.float()), (NORMALIZATIONS[kind]().eval().to(dtype), x)):
+        (found,) = load(edge(twin, given).to_executorch().buffer).execute("forward", [given])
+        torch.testing.assert_close(found, twin(given), atol=1e-2, rtol=1e-2)
+
+
+def test_normalizations_of_open_sizes_are_of_one_type() -> None:
+    shapes = ({0: Dim("batch", min=2, max=8)},)
+    manager = edge(nn.GroupNorm(2, 4), randn(4, 4, 3), dynamic_shapes=shapes).to_executorch()
+    assert "aten::native_group_norm.out" in called(manager)
 
 
 def test_branches_jump() -> None:

@@ -56,6 +56,15 @@ DROPPED = frozenset(
     }
 )
 
+# Torch's functions take a half input with float32 parameters; the kernels do not, torch's and ExecuTorch's alike.
+OF_ONE_TYPE = frozenset(
+    {
+        "aten._native_batch_norm_legit.no_stats",
+        "aten._native_batch_norm_legit_no_training.default",
+        "aten.native_group_norm.default",
+        "aten.native_layer_norm.default",
+    }
+)
 
 # Operators whose result is a number: a kernel returns it, there is no memory to write to.
 SCALAR = frozenset({"aten._local_scalar_dense.default"})
@@ -64,7 +73,8 @@ SCALAR = frozenset({"aten._local_scalar_dense.default"})
 def to_execution(program: ExportedProgram, *, remove_view_copy: bool = True) -> ExecutionProgram:
     """The execution form of an edge program, which stays as it is.
 
-    Raises EdgeError naming node and operator where there is no out variant, and for sizes without an upper bound.
+    Raises EdgeError naming node and operator where there is no out variant, or one that does not take the types of
+    its operands, and for sizes without an upper bound.
     """
     written = written_placeholders(program)
     ranges = dict(program.range_constraints)
@@ -206,6 +216,7 @@ class Writer:
                 expected="an operator that can write into planned memory, or a delegate that takes it",
                 where=node.name,
             )
+        _check_one_type(node, name)
         args, kwargs = arguments(node, self.twins.__getitem__)
         known = {p.name for p in variant.parameters}
         kept = {k: v for k, v in kwargs.items() if k in known}
@@ -258,3 +269,18 @@ def branches(module: fx.GraphModule) -> list[str]:
     """The attributes that hold what the graph's `cond` nodes run."""
     conditions = [n for n in module.graph.nodes if n.target is torch.ops.higher_order.cond]
     return list(dict.fromkeys(str(b.target) for n in conditions for b in n.args[1:3] if isinstance(b, fx.Node)))
+
+
+def _check_one_type(node: fx.Node, name: str) -> None:
+    """Raise EdgeError for a normalization whose input and parameters are of several types."""
+    if name not in OF_ONE_TYPE:
+        return
+    values = [(each.meta["val"], each.name) for each in node.all_input_nodes]
+    types = {str(v.dtype).removeprefix("torch."): source for v, source in values if isinstance(v, torch.Tensor)}
+    if len(types) > 1:
+        raise EdgeError(
+            f"{name} takes tensors of one type",
+            found=", ".join(f"{dtype} from {source}" for dtype, source in types.items()),
+            expected="its input and parameters of the same type, or a delegate that takes it",
+            where=node.name,
+        )
