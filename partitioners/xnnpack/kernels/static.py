@@ -52,7 +52,8 @@ def _sum(a: Affine, b: Affine, y: Affine, sign: int, activation: Bounds | None) 
 def mul(a: Affine, b: Affine, y: Affine, activation: Bounds | None = None) -> OnCodes:
     """y = a * b with broadcasting."""
     ratio = float32(float32(a.scale32 * b.scale32) / y.scale32)
-    finish = fp32_stage(torch.tensor(ratio), y, activation)
+    finite = min(ratio, torch.finfo(torch.float32).max)  # no step by an infinite ratio would be no number
+    finish = fp32_stage(torch.tensor(finite), y, activation)
     return OnCodes(lambda p, q: finish(p * q), (a.zero_point, b.zero_point), y.zero_point)
 
 

@@ -51,7 +51,9 @@ def mul(p: Tensor, q: Tensor, a: Affine, b: Affine, y: Affine) -> Tensor:
 
     XNNPACK itself overflows where the product leaves int32 in the output's steps, from a ratio of 2**15 on.
     """
-    ratio = f32(a.scale32) * f32(b.scale32) / f32(y.scale32)
+    with np.errstate(over="ignore"):
+        ratio = f32(a.scale32) * f32(b.scale32) / f32(y.scale32)
+    ratio = min(ratio, np.finfo(f32).max)  # no step by an infinite ratio would be no number
     return _requantised(_centred(p, a) * _centred(q, b), torch.tensor(ratio), y)
 
 
