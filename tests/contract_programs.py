@@ -68,7 +68,7 @@ def _is_real(parameter: Any, given: Any) -> bool:
 
 
 def _given(step: Step, position: int, name: str, number: Any) -> Step:
-    if position <= len(step.args):
+    if position <= len(step.args) and not _parameters(step.op)[position].kwarg_only:
         return replace(step, args=(*step.args[:position], number, *step.args[position + 1 :]))
     return replace(step, kwargs=tuple({**dict(step.kwargs), name: number}.items()))
 
