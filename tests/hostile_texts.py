@@ -127,6 +127,8 @@ several(
         "a branch that hides a method": ("true_graph_0", "forward"),
         "a number's name": ("sym_size_int_1", f"a={CODE}"),
         "a half of a character": ("relu", "\ud800"),
+        "what Python reads as torch": ("relu", "\uff54orch"),
+        "a branch that Python reads as a method": ("true_graph_0", "\uff46orward"),
     },
 )
 
@@ -167,6 +169,8 @@ several(
         "a path to a method": ("b", "forward"),
         "a path to torch's own": ("b", "_modules"),
         "a path with a newline": ("fc.bias", "fc.\n.bias"),
+        "a path that Python reads as a class": ("b", "__\uff43lass__"),
+        "a ligature in a path": ("fc.bias", "fc.\ufb01"),
     },
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import keyword
+import unicodedata
 from typing import Any
 
 from torch import nn
@@ -16,13 +17,13 @@ QUOTES = frozenset("\"'\\`")
 def identifier(text: Any) -> str:
     """A name of Python. Raises UsageError."""
     if isinstance(text, str) and text.isidentifier() and not keyword.iskeyword(text) and len(text) <= LONGEST:
-        return text
+        return _as_python_reads(text)
     raise UsageError(f"found {_shown(text)}, expected a name of Python")
 
 
 def path(text: Any) -> str:
     """The path of a parameter, buffer or module, as `layers.0.weight`. Raises UsageError."""
-    parts = plain(text).split(".")
+    parts = _as_python_reads(plain(text)).split(".")
     if any(hasattr(_MODULE, part) for part in parts if part):
         raise UsageError(f"found {_shown(text)}, expected a path of modules: nn.Module has an attribute of that name")
     return str(text)
@@ -43,6 +44,13 @@ def plain(text: Any) -> str:
     if isinstance(text, str) and len(text) <= LONGEST and text.isprintable() and not QUOTES & set(text):
         return text
     raise UsageError(f"found {_shown(text)}, expected a text of one line without quotes")
+
+
+def _as_python_reads(text: str) -> str:
+    """The same text. Raises UsageError where Python reads it as another name, with a wide c as `__class__`."""
+    if unicodedata.is_normalized("NFKC", text):
+        return text
+    raise UsageError(f"found {_shown(text)}, expected a name in Unicode's form NFKC, as Python reads it")
 
 
 def _shown(text: Any) -> str:
