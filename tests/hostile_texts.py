@@ -250,6 +250,12 @@ several(
                 "torch.ops.torchao.swizzle_mm.default",
             ),
             *("_operator.attrgetter", "_operator.methodcaller", "_operator.call", "_operator.__builtins__.get"),
+            *(  # they believe strides, indices and sizes, and end in a signal
+                *("torch.ops.aten._reshape_alias.default", "torch.ops.aten._reshape_alias_copy.default"),
+                *("torch.ops.aten.max_pool2d_with_indices_backward.default", "torch.ops.aten.segment_reduce.default"),
+                *("torch.ops.aten.adaptive_max_pool3d_backward.default", "torch.ops.aten.ctc_loss.Tensor"),
+                *("torch.ops.aten.native_batch_norm.default", "torch.ops.aten._native_batch_norm_legit.default"),
+            ),
             *("math.factorial", "math.__loader__.load_module", "#os:system", "builtins.eval", "os.system", ""),
         )
     },

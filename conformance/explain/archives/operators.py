@@ -50,9 +50,9 @@ TYPES: Final = frozenset(
 _TEXTS: Final = """
     _assert_async _assert_scalar _convolution_mode _functional_assert_async _functional_assert_scalar _linalg_eigh
     _linalg_svd __interpolate __upsample conv1d conv2d conv3d div div_ divide divide_ einsum gelu gelu_
-    gelu_backward index_reduce index_reduce_ linalg_cond linalg_eigh linalg_eigvalsh linalg_lstsq linalg_matrix_norm
+    index_reduce index_reduce_ linalg_cond linalg_eigh linalg_eigvalsh linalg_lstsq linalg_matrix_norm
     linalg_norm linalg_qr linalg_svd linalg_svdvals meshgrid nanquantile pad pad_sequence quantile scatter scatter_
-    scatter_reduce scatter_reduce_ searchsorted segment_reduce stft fft_fft fft_fft2 fft_fftn fft_hfft fft_hfft2
+    scatter_reduce scatter_reduce_ searchsorted stft fft_fft fft_fft2 fft_fftn fft_hfft fft_hfft2
     fft_hfftn fft_ifft fft_ifft2 fft_ifftn fft_ihfft fft_ihfft2 fft_ihfftn fft_irfft fft_irfft2 fft_irfftn fft_rfft
     fft_rfft2 fft_rfftn
 """
@@ -67,9 +67,9 @@ _INNER: Final = """
     _fake_quantize_per_tensor_affine_cachemask_tensor_qparams _fft_c2c _functional_assert_async
     _functional_assert_scalar _functional_sym_constrain_range _functional_sym_constrain_range_for_size
     _fused_rms_norm _int_mm _is_all_true _is_any_true _linalg_det _linalg_eigh _linalg_slogdet _linalg_solve_ex
-    _linalg_svd _logcumsumexp _masked_softmax _native_batch_norm_legit_functional _native_multi_head_attention
+    _linalg_svd _logcumsumexp _masked_softmax _native_multi_head_attention
     _neg_view _neg_view_copy _pack_padded_sequence _pad_circular _pad_enum _pad_packed_sequence _prelu_kernel
-    _reshape_alias _reshape_alias_copy _reshape_copy _reshape_from_tensor _safe_softmax
+    _reshape_copy _reshape_from_tensor _safe_softmax
     _scaled_dot_product_attention_math _scaled_dot_product_flash_attention_for_cpu _scaled_mm _shape_as_tensor
     _stack _transformer_encoder_layer_fwd _trilinear _unique _unique2 _unsafe_index _unsafe_index_put
     _unsafe_masked_index _unsafe_masked_index_put_accumulate _unsafe_view _upsample_bicubic2d_aa
@@ -86,6 +86,13 @@ OTHER: Final = re.compile(
     r"|^quantized_|^quantize_per|^q_|from_file|record_stream|requires_grad|^retains?_"
 )
 """Operators of other layouts and libraries, and those that change what a tensor lies in: not a model's arithmetic."""
+UNCHECKED: Final = re.compile(
+    r"backward|_reshape_alias|segment_reduce|ctc_loss|batch_norm_update|native_batch_norm(_legit(_functional)?)?\.default"
+)
+"""Operators that write, or read anywhere, outside of their tensors: they believe strides, indices and sizes.
+
+The batch norms are those of training; `batch_norm` checks its sizes.
+"""
 
 
 def check_target(target: str) -> str:
@@ -116,7 +123,7 @@ def _is_function(target: str) -> bool:
 
 def _is_named(name: str, op: OpOverload) -> bool:
     """True for a function that exported programs have."""
-    if op.namespace in ("aten", "prims") and OTHER.search(name):
+    if op.namespace in ("aten", "prims") and (OTHER.search(name) or UNCHECKED.search(f"{name}.{op._overloadname}")):
         return False
     return not name.startswith("_") or name in INNER or torch.Tag.core in op.tags
 
