@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import errno
 import os
 import signal
 import subprocess
@@ -16,6 +17,7 @@ import pytest
 from click.testing import CliRunner
 
 from npu_assay.conformance.cli import main
+from npu_assay.conformance.record.journal import Journal
 from npu_assay.conformance.record.names import CERTIFICATE, JOURNAL, RESULTS
 from npu_assay.conformance.record.results import from_line
 
@@ -305,11 +307,21 @@ def test_the_command_of_a_failure_repeats_it(tmp_path: Path) -> None:
     assert "= -32, expected -33 (exact)" in again.stdout
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is full")
-def test_a_full_disk_is_one_error(tmp_path: Path) -> None:
-    (tmp_path / JOURNAL).symlink_to("/dev/full")
+def test_a_full_disk_is_one_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: Journal, line: str) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), line)
+
+    monkeypatch.setattr(Journal, "_write", full)
     code, text = assay("certify", "fake_backend:backend", "-k", NEG, "-n", "1", "--out", str(tmp_path))
     assert code == 2 and "cannot be written: No space left on device" in text
+    assert not (tmp_path / CERTIFICATE).exists()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs this device")
+def test_a_journal_that_is_a_device_is_one_error(tmp_path: Path) -> None:
+    (tmp_path / JOURNAL).symlink_to("/dev/full")
+    code, text = assay("certify", "fake_backend:backend", "-k", NEG, "-n", "1", "--out", str(tmp_path))
+    assert code == 2 and "found a device, expected a regular file" in text
     assert not (tmp_path / CERTIFICATE).exists()
 
 

@@ -122,7 +122,7 @@ def test_weights_keep_to_their_range() -> None:
 
 
 def test_unknown_fill_is_an_error() -> None:
-    with pytest.raises(ValueError, match="unknown fill 'gaussian': expected random, one_hot"):
+    with pytest.raises(ValueError, match="no numbers of fill 'gaussian': expected random, one_hot"):
         materialise(Value("x", (2,), Q, Fill("gaussian")))
 
 

@@ -159,7 +159,7 @@ FAULTS = {
         "toy@1.0.toml: a number of more than 1000 digits (at line ",
     ),
     "a date that does not exist": (("macs = 8", "macs = 2026-02-30"), "toy@1.0.toml: "),
-    "too large": (("macs = 8", "macs = 8 #" + "x " * 2**19), "characters, expected at most 1048576"),
+    "too large": (("macs = 8", "macs = 8 #" + "x " * 2**19), "bytes, expected at most 1048576"),
     "precision of a source misspelt": (
         ('document = "rank 4", ', 'document = "rank 4", precisions = ["int8 @documnet"], '),
         "toy@1.0.toml: aten.relu.default: precisions: 'int8': source 'documnet', did you mean 'document'?",

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 from torch import fx
 
+from npu_assay.conformance.run.tagging import PRODUCTS
 from npu_assay.partitioners.exir.ops import target_name
 
 TORCHAO = "torchao."
 LAYER = "aten.linear.default"
-PRODUCTS = frozenset({LAYER, "aten.addmm.default", "aten.mm.default"})
+LAYERS = PRODUCTS | {LAYER}
 
 
 def is_coded(node: fx.Node) -> bool:
@@ -30,7 +31,7 @@ def coded_layer(node: fx.Node) -> fx.Node | None:
 
 
 def _is_product(node: fx.Node) -> bool:
-    return node.op == "call_function" and target_name(node.target) in PRODUCTS
+    return node.op == "call_function" and target_name(node.target) in LAYERS
 
 
 def _is_part(node: fx.Node) -> bool:

@@ -19,7 +19,9 @@ FRAMES = ("Sequential", "ModuleList", "ModuleDict", "Identity")
 """Modules of torch's that only hold others."""
 OF_OTHERS = "Transformer"
 """Begins the names of those that hold others and add them up."""
-ATTENTION, SOFTMAX, PRODUCT = "attention", "aten._softmax.default", "aten.bmm.default"
+ATTENTION = "attention"
+SOFTMAX = "aten._softmax.default"
+PRODUCT = "aten.bmm.default"
 NEAR = 8  # operators between the softmax of an attention and its products
 
 

@@ -222,13 +222,22 @@ class _Apart(ast.NodeTransformer):
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
         ends = [node.left, *node.comparators]
-        for inner in (each for end in ends for each in ast.walk(end)):
+        for inner in (each for end in ends for each in _outside_of_counts(end)):
             if isinstance(inner, ast.Compare | ast.BoolOp):
                 raise _unexpected(inner, "a number, a text or a feature, which is compared")
         if len(node.ops) == 1:
             return _items_apart(node)
         parts = [ast.Compare(a, [op], [b]) for a, op, b in zip(ends, node.ops, ends[1:], strict=False)]
         return ast.BoolOp(ast.And(), [_items_apart(part) for part in parts])
+
+
+def _outside_of_counts(tree: ast.expr) -> Iterator[ast.AST]:
+    """The parts of what is compared, but for what is counted, which has comparisons of its own."""
+    if not isinstance(tree, ast.GeneratorExp):
+        yield tree
+        for part in ast.iter_child_nodes(tree):
+            if isinstance(part, ast.expr):
+                yield from _outside_of_counts(part)
 
 
 def _items_apart(tree: ast.Compare) -> ast.expr:
