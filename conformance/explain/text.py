@@ -122,7 +122,7 @@ def _layers(layers: Sequence[Layer], most: int) -> Iterator[str]:
         if found:
             yield f"  {heading}"
         for one in found[:most]:
-            yield f"    {lost(one)}  {plain(place(one))}"
+            yield shorten(f"    {lost(one)}  {plain(place(one))}", WIDTH)
             yield from _wrapped(one.cures, 6)
         if len(found) > most:
             yield f"    ... and {counted(len(found) - most, 'layer')} more: {MORE}"
