@@ -243,7 +243,7 @@ def quantize(model: Model, quantizer: Any, samples: Sequence[Given]) -> Quantize
         with marked(converted.graph):
             program = torch.export.export(converted, model.inputs[0].args, dict(model.inputs[0].kwargs))
     told += [("", text) for text in dict.fromkeys(str(each.message) for each in caught if is_own(each))]
-    told += [("", OPEN)] if model.is_open else []
+    told += [("", text) for text in (OPEN if model.is_open else "", _of_wide(model.program)) if text]
     names = {node.name: origin_of(node) or node.name for node in operators_in(program.graph)}
     by_operator = {name: constants[before] for name, before in names.items() if before in constants}
     return Quantized(program, by_operator, tuple(folded(told)))
@@ -255,10 +255,15 @@ def _wide_told(program: ExportedProgram) -> Iterator[None]:
     try:
         yield
     except (AssertionError, RuntimeError) as error:
-        wide = next((node for node in operators_in(program.graph) if _is_wide(node)), None)
-        if wide is None:
-            raise
-        raise ValueError(f"quantizers take float32: found float64, {place_of(wide)}; {WIDE_CURE}") from error
+        if text := _of_wide(program):
+            raise ValueError(text) from error
+        raise
+
+
+def _of_wide(program: ExportedProgram) -> str:
+    """That quantizers leave float64 alone or refuse it, at the first operator of it; "" where there is none."""
+    wide = next((node for node in operators_in(program.graph) if _is_wide(node)), None)
+    return "" if wide is None else f"quantizers take float32: found float64, {place_of(wide)}; {WIDE_CURE}"
 
 
 def _is_wide(node: fx.Node) -> bool:
