@@ -107,11 +107,11 @@ def test_layouts_that_wait_for_each_other_follow_the_operator_next_to_them() -> 
 
 @pytest.mark.parametrize(
     ("inputs", "dtype", "code"),
-    [((0, 8), torch.float32, "not_empty"), ((1, 8), torch.bfloat16, "quantized")],
+    [((0, 8), torch.float32, "not_empty"), ((1, 8), torch.bfloat16, "dtype")],
     ids=["empty", "bfloat16"],
 )
 def test_the_parts_of_a_layer_are_told_for_the_layer(inputs: tuple[int, ...], dtype: torch.dtype, code: str) -> None:
-    """The NPU has no addmm, but the layer is one only because it was not quantized."""
+    """The NPU has no addmm, but the layer is one only because it was not quantized, as nothing but float32 is."""
     one = of(nn.Linear(8, 8).to(dtype), (torch.ones(inputs, dtype=dtype),), "ethos-u55")
     (cause,) = one.causes
     assert cause.code == code and len(cause.operators) == len(one.operators) == 2
