@@ -1,25 +1,29 @@
-"""A backend that is right on the numbers of the suite's cases alone: it has seen them all, and is off elsewhere."""
+"""A backend that is right on the numbers of the suite's cases alone: it has seen them all, and is off elsewhere.
+
+Its process cannot make cases, so it reads what it has seen from a file, which `learn` writes elsewhere.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import fake_backend
 import torch
 from torch import Tensor
 
-from npu_assay.conformance.cases import cases_for
-from npu_assay.conformance.run.one_case import run_case
-from npu_assay.conformance.table import load_table
-
 PART = "aten.neg.default/operator"
-SEEN = set[bytes]()
+FILE = "MEMORIZED"  # names the file, in the environment
+SEEN = set[str](json.loads(Path(os.environ[FILE]).read_text()) if FILE in os.environ else ())
 
 
-def _key(x: Tensor) -> bytes:
-    return repr((x.shape, x.tolist())).encode()
+def _key(x: Tensor) -> str:
+    return hashlib.sha256(repr((x.shape, x.tolist())).encode()).hexdigest()
 
 
 class Learns(fake_backend.FakeRuntime):
@@ -39,9 +43,17 @@ class Remembers(fake_backend.FakeRuntime):
         return outputs if known else [torch.where(output < 127, output + 1, output) for output in outputs]
 
 
-_TABLE = load_table(fake_backend.TABLE)
-_LEARNING = replace(fake_backend.backend, runtime=Learns())
-for _case in cases_for(_TABLE):
-    if _case.id.startswith(PART):
-        run_case(_case, _LEARNING, _TABLE)
+def learn(path: Path) -> None:
+    """Write down the inputs that the cases have."""
+    from npu_assay.conformance.cases import cases_for
+    from npu_assay.conformance.run.one_case import run_case
+    from npu_assay.conformance.table import load_table
+
+    table, learning = load_table(fake_backend.TABLE), replace(fake_backend.backend, runtime=Learns())
+    for case in cases_for(table):
+        if case.id.startswith(PART):
+            run_case(case, learning, table)
+    path.write_text(json.dumps(sorted(SEEN)))
+
+
 backend = replace(fake_backend.backend, runtime=Remembers())
