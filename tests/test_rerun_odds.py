@@ -12,7 +12,7 @@ import pytest
 from npu_assay.conformance.verify.rerun import chosen, missed
 
 PAGE = Path(__file__).parent.parent / "docs" / "reading-a-certificate.md"
-NEUTRON = 3898  # cases of the record that the page speaks of
+NEUTRON = 3913  # cases of the record that the page speaks of
 DRAWS = 3000
 LARGE, SMALL = [f"large/{number}" for number in range(200)], [f"small_{number}/only" for number in range(40)]
 CASES = [*LARGE, *SMALL]
@@ -28,7 +28,7 @@ def by_hand(known: int, ran: int, changed: int) -> float:
 
 
 @pytest.mark.parametrize(
-    "known, ran, changed", [(240, 50, 1), (240, 50, 3), (240, 240, 1), (5, 3, 3), (3898, 300, 39), (3898, 1, 3898)]
+    "known, ran, changed", [(240, 50, 1), (240, 50, 3), (240, 240, 1), (5, 3, 3), (3913, 300, 39), (3913, 1, 3913)]
 )
 def test_the_formula_is_that_of_draws_one_after_the_other(known: int, ran: int, changed: int) -> None:
     assert missed(known, ran, changed) == pytest.approx(by_hand(known, ran, changed), abs=1e-12)
