@@ -132,5 +132,7 @@ def _missing(result: CaseResult, tools: Sequence[str], level: str) -> Iterator[s
 
 
 def _status(result: CaseResult) -> Iterator[str]:
+    if not result.failures and (result.shapes or result.elements or result.pattern):
+        yield "no failure is recorded, but what is recorded of failures alone is: shapes, elements or a pattern"
     if result.status != status_of(result.expect, result.failures):
         yield f"status {result.status!r} does not follow from {len(result.failures)} failures"
