@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 
 from npu_assay.conformance.cases import cases_for
-from npu_assay.conformance.record.results import CaseResult
+from npu_assay.conformance.record.results import CaseResult, Number
 from npu_assay.conformance.report.findings import find
 from npu_assay.conformance.run.execution import Job, run_chunk
 from npu_assay.conformance.run.one_case import run_case
@@ -45,7 +45,13 @@ def test_another_rounding_is_one_step_off_in_some_outputs() -> None:
     found = failures("single_rounding", "aten.convolution.default")
     assert {check for _, check, _ in found} >= {"gate1"}
     assert "tag" not in {check for _, check, _ in found}
-    assert {r.metrics["max_lsb"] for r, check, _ in found if check == "gate1"} == {1}
+    first, later = set[Number](), set[str]()
+    for result, check, message in found:
+        if check == "gate1" and "inputs, which were drawn" not in message:
+            first.add(result.metrics["max_lsb"])
+        elif check == "gate1":
+            later.add(f"{result.metrics['max_lsb']} in the first run")
+    assert first == {1} and later <= {"0.0 in the first run"}  # the first run that fails is the last that is judged
 
 
 @pytest.mark.long
