@@ -257,6 +257,7 @@ def test_what_is_not_found_is_an_error_that_says_what_was_tried(name: str, tmp_p
     assert "none that breaks it alone" in said and "tried " in said and "\n" not in said
 
 
+@pytest.mark.slow
 def test_every_part_that_is_not_asked_is_listed(tmp_path: Path) -> None:
     with pytest.raises(LimitError) as caught:
         generated("tanh.default", "len(used) >= 1 and len(results) == 1 and x.rank <= 4", tmp_path)
@@ -269,6 +270,7 @@ def invoked(*args: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
+@pytest.mark.long
 def test_lint_and_certify_say_it_and_a_reason_beside_the_predicate_lets_the_rest_be_asked(tmp_path: Path) -> None:
     path = tmp_path / "acme@1.0.toml"
     plain = TABLE.format(op="tanh.default", holds="len(used) >= 1 and x.rank <= 4")

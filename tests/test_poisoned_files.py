@@ -79,6 +79,7 @@ def certify(folder: Path, body: str) -> tuple[int, dict[str, str]]:
     return run.returncode, {each["case"]: each["status"] for each in lines}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("body", ["", DROPS_CASES, DROPS_LIMIT], ids=["nothing", "cases", "limit"])
 def test_a_backend_that_breaks_a_limit_is_not_certified_whatever_it_writes(body: str, tmp_path: Path) -> None:
     code, found = certify(tmp_path, body)
@@ -87,6 +88,7 @@ def test_a_backend_that_breaks_a_limit_is_not_certified_whatever_it_writes(body:
     assert (tmp_path / "second" / TABLE).read_text() == LIMITED
 
 
+@pytest.mark.long
 def test_a_run_leaves_nothing_that_another_could_believe(tmp_path: Path) -> None:
     certify(tmp_path, "")
     left = [path for path in (tmp_path / "home").rglob("*") if path.is_file()]

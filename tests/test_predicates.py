@@ -336,6 +336,7 @@ def test_show_prints_the_predicate(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
+@pytest.mark.long
 def test_a_table_with_a_wrong_predicate_is_exit_code_2(tmp_path: Path) -> None:
     path = tmp_path / "wrong@1.toml"
     path.write_text(STRICT.replace('"keepdim"', '"keepdims"'))

@@ -34,6 +34,7 @@ def test_the_formula_is_that_of_draws_one_after_the_other(known: int, ran: int, 
     assert missed(known, ran, changed) == pytest.approx(by_hand(known, ran, changed), abs=1e-12)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "changed",
     [LARGE[:1], SMALL[:1], LARGE[:5], SMALL[:5], [*LARGE[-3:], *SMALL[-2:]], LARGE[::20]],

@@ -275,6 +275,7 @@ def certified(address: str, folder: Path, keys: dict[str, str]) -> subprocess.Co
     )
 
 
+@pytest.mark.long
 def test_tls_takes_those_with_a_key_and_nobody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ours, others = (environment(tmp_path / name, name) for name in ("ours", "others"))
     with monkeypatch.context() as patch:
