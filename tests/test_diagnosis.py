@@ -23,6 +23,7 @@ from npu_assay.conformance.mutation.catalogue import catalogue_of, load_faults
 from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.report import symptoms
 from npu_assay.conformance.report.findings import Finding, find
+from npu_assay.conformance.report.other_names import RENAMED
 from npu_assay.conformance.run.one_case import run_case
 from npu_assay.conformance.run.selection import all_cases
 from npu_assay.conformance.table import Table, load_table
@@ -110,7 +111,8 @@ def named(fault: Fault, finding: Finding) -> bool:
         return what.startswith(SHOWN_BY[fault.kind])
     if fault.stage == "partitioner":
         of_rules = ("Delegated, but the rule", "Rejected for", symptoms.ABSENT, "Tagged")
-        return what.startswith(of_rules) or (fault.kind in OF_OPTIONS and what == symptoms.GROUPED)
+        renamed = fault.kind == "misnamed" and what == RENAMED
+        return renamed or what.startswith(of_rules) or (fault.kind in OF_OPTIONS and what == symptoms.GROUPED)
     if what.startswith(symptoms.REFUSED):
         return fault.stage == "compiler"
     if what.startswith("An error"):
@@ -140,6 +142,7 @@ def test_the_first_finding_names_the_kind_and_the_place(name: str, fault: str) -
     assert all(any(fnmatchcase(row, known_row) for known_row in rows) for row, *_ in finding.where)
     of_options = tried.kind in OF_OPTIONS and finding.symptom.what == symptoms.GROUPED
     of_rule = tried.stage == "partitioner" and tried.kind not in SHOWN_BY and not of_options
+    of_rule = of_rule and finding.symptom.what != RENAMED
     assert not of_rule or finding.symptom.rule, finding.symptom
 
 

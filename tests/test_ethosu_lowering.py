@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -259,6 +261,15 @@ def test_right_shifts(device: str, rounds: bool) -> None:
     shifts = [each for each in found.model.operators if each.code == "ARITHMETIC_RIGHT_SHIFT"]
     assert shifts[-1].attributes["round"] is rounds
     assert steps(source, device) == 0
+
+
+@pytest.mark.parametrize(
+    "number", [math.inf, -math.inf, math.nan, 3e38, -3e38, 2.0**31, -(2.0**31), -(2.0**31) - 256, 0.5]
+)
+@pytest.mark.parametrize("kind", ["eq", "ne", "gt", "ge", "lt", "le"])
+def test_integers_are_compared_with_numbers_that_none_of_them_is(kind: str, number: float) -> None:
+    x = Value("x", (4,), None, Fill("list", values=(-(2.0**31), 0.0, 1.0, 2.0**31 - 128)), dtype="int32")
+    assert steps(graph([x], [Step("y", f"aten.{kind}.Scalar", (X, number))]), "u85") == 0
 
 
 def test_wide_means_the_same_numbers() -> None:

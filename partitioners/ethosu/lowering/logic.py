@@ -27,6 +27,10 @@ _COMPARISONS = {
     "le": ("GREATER_EQUAL", True),
 }
 
+_PAST = 2**32  # no int32 is as large
+_ALWAYS = {True: ("ne", "lt", "le"), False: ("ne", "gt", "ge")}
+"""By whether a number lies above all codes, the comparisons that hold for every code."""
+
 
 def compare(operation: Operation) -> Value:
     """aten.eq, ne, gt, ge, lt, le of two tensors, brought to the smaller scale when they are quantized."""
@@ -55,11 +59,14 @@ def compare_scalar(operation: Operation) -> Value:
         wide = operation.integers(tensor, "INT32")
         if x.quant is not None:
             wide = operation.widened(tensor, operation.quant_of(x), 1.0)
-        bounded = min(max(limit - zero, -(2**31)), 2**31 - 1)
-        other = operation.number(bounded, "INT32", len(operation.model.shape(tensor)))
+        shape = operation.model.shape(tensor)
+        if not -(2**31) <= limit - zero < 2**31:
+            never = operation.emit("GREATER", [wide, wide], shape, "BOOL")
+            return _inverted(operation, never) if kind in _ALWAYS[limit > zero] else never
+        other = operation.number(limit - zero, "INT32", len(shape))
         code = {"eq": "EQUAL", "ne": "EQUAL", "gt": "GREATER_EQUAL", "ge": "GREATER_EQUAL"}.get(kind, "GREATER")
         operands = [other, wide] if code == "GREATER" else [wide, other]
-        made = operation.emit(code, operands, operation.model.shape(tensor), "BOOL")
+        made = operation.emit(code, operands, shape, "BOOL")
         return _inverted(operation, made) if kind == "ne" else made
 
     return mapped(operation.model, x, operation.node.name, make)
@@ -73,13 +80,20 @@ def _inverted(operation: Operation, tensor: str) -> str:
     return operation.emit("LOGICAL_NOT", [tensor], operation.model.shape(tensor), "BOOL")
 
 
-def _limit(kind: str, number: float) -> int | None:
-    """n with: x > number is x >= n (also ge); x < number is x < n (also le); x == number is x == n."""
+def _limit(kind: str, number: float) -> int:
+    """n with: x > number is x >= n (also ge); x < number is x < n (also le); x == number is x == n.
+
+    A number that no integer has on its other side, or that none equals, is one past int32.
+    """
+    if math.isnan(number):
+        number = -math.inf if kind in ("lt", "le") else math.inf
+    if math.isinf(number):
+        return int(math.copysign(_PAST, number))
     if kind in ("gt", "le"):
         return math.floor(number) + 1
     if kind in ("ge", "lt"):
         return math.ceil(number)
-    return int(number) if number.is_integer() else None
+    return int(number) if number.is_integer() else _PAST
 
 
 def _code_limit(operation: Operation, quant: QParams) -> int | None:
