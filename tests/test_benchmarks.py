@@ -62,7 +62,7 @@ PRINTED: dict[str, tuple[str, ...]] = {
         rf"{NUMBER} s,{NUMBER} s of processor, +0 modules of torch: assay --help\n",
         rf"{NUMBER} s,{NUMBER} s of processor, +0 modules of torch: assay list\n",
         rf"{NUMBER} s,{NUMBER} s of processor, +0 modules of torch: assay verify DIR/one\n",
-        rf"{NUMBER} s,{NUMBER} s of processor, +0 modules of torch: assay verify DIR/off_by_one\n",
+        rf"{NUMBER} s,{NUMBER} s of processor, +[1-9]\d* modules of torch: assay verify DIR/off_by_one\n",
     ),
     "devices.py -k torch/spectrogram --rounds 1 --backend ethos-u85": (
         rf"torch/spectrogram +torch{NUMBER} ms; x torch: ethos-u85{NUMBER}",
