@@ -334,7 +334,7 @@ no_tensor = returning(lambda y: None)
 
 
 _turns = itertools.count()
-moody = returning(lambda y: y - 1 if next(_turns) % 2 else y)
+moody = returning(lambda y: y - 1 if next(_turns) == len(answering.RUNS) - 1 else y)
 
 
 scribbles = running_on(lambda codes: codes.fill_(5))

@@ -73,6 +73,14 @@ def failed(
         (failed("accept", "accept", "gate1", lsb=6, bound=(3.3, 1.9)), "Numbers 1 LSB off"),
         (failed("accept", "accept", "gate1", lsb=7, bound=(3.3, 2.1)), "Wrong numbers"),
         (failed("accept", "accept", "gate1", lsb=2, bound=(0.9, 2.0)), "Wrong numbers"),
+        *(
+            (failed("accept", "accept", "gate1", lsb=0, failures=(Failure("gate1", message),)), what)
+            for message, what in (
+                ("out[0] = -4, expected -3 (exact); 1 of 9 elements; on the second inputs", "Numbers 1 LSB off"),
+                ("wrong; on the third inputs", "Numbers 1 LSB off"),
+                ("out[0] = -4, expected 3 (exact); 1 of 9 elements; on the second inputs", "Wrong numbers"),
+            )
+        ),
         (failed("accept", "accept", "gate3", lsb=0), "Numbers that the float golden excludes"),
         (failed("accept", "accept", "gate1"), "Wrong numbers, where the result is not a code"),
         (failed("accept", "accept", "gate1", "gate3"), "Wrong numbers, where the result is not a code"),
