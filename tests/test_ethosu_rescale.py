@@ -38,10 +38,15 @@ def test_an_accumulator_is_bound_by_the_weights_of_an_output_and_the_bias(
     assert found == 200 * 14 + (0 if bias is None else 1000 if any(bias) else 0)
 
 
-def test_weights_that_are_not_known_may_all_be_as_large_as_can_be() -> None:
+@pytest.mark.parametrize(("scale", "steps"), [(None, 0), (0.0005, 1000), (0.5, 1_000_000), (50000.0, 10**11)])
+def test_weights_that_are_not_known_may_all_be_as_large_as_can_be(scale: float | None, steps: int) -> None:
+    """The bias counts in steps of the product, 0.05 * 0.01; sums of int16 have more than 32 bits."""
     b = Builder()
-    product = b.call(LINEAR, b.input(2, 6), b.input(3, 6))
-    assert largest_sum(product, 200, Context({}, constants=b.constants)) == 200 * 128 * 6
+    x, codes = b.input(2, 6), b.input(3, 6)
+    weight = b.call(DEQUANTIZE_PER_TENSOR, codes.args[0], *WEIGHT)
+    offset = None if scale is None else constant(b, [-1000, 0, 3], (scale, *BIAS[1:]))
+    found = largest_sum(b.call(LINEAR, x, weight, offset), 200, Context({}, constants=b.constants))
+    assert found == pytest.approx(200 * 128 * 6 + steps, abs=1)
 
 
 @pytest.mark.parametrize(("scale", "fits"), [(0.05, True), (2.0**-40, False), (2.0**20, True)])

@@ -122,6 +122,19 @@ def test_per_channel_slack_lies_along_the_output_channels() -> None:
     assert slack.expand(1, 2, 2, 2)[0, :, 0, 0].tolist() == [0.25, 0.0]  # ratios 0.3 and 0.85
 
 
+@pytest.mark.parametrize(("steps", "more"), [(1.0, [0.0, 0.0]), (1.0 + 2.0**-23, [0.0, 0.0]), (1.01, [0.15, 0.425])])
+def test_a_bias_of_other_steps_is_rounded_to_those_of_the_product(steps: float, more: list[float]) -> None:
+    """Half a step of either output's accumulator, 0.5 * 0.6 and 0.5 * 1.7."""
+    x = dequantised(torch.zeros(1, 3, dtype=torch.int8), 0.5, 0)
+    w = dequantised(torch.zeros(2, 3, dtype=torch.int8), (0.6, 1.7), 0, 0)
+    b = dequantised(torch.zeros(2, dtype=torch.int32), (0.3 * steps, 0.85 * steps), 0, 0)
+    (y,) = run("aten.linear.default", (x, w, b), {})
+    slack, bare = (
+        device("aten.linear.default", (x, w, given), {}, y, 1.0, "tosa_single_round", wide=False) for given in (b, None)
+    )
+    assert (torch.as_tensor(slack) - bare).expand(1, 2).tolist() == [pytest.approx(more, abs=1e-6)]
+
+
 def test_real_operands_have_no_device_slack() -> None:
     x = Bounded(torch.zeros(3, dtype=F64))
     assert float(torch.as_tensor(device("aten.relu.default", (x,), {}, x, 1.0, None)).max()) == 0

@@ -66,9 +66,34 @@ def smaller_scale(given: Given, result: Bounded, step: float, wide: bool) -> Sla
 
 def rescaled(given: Given, result: Bounded, step: float, wide: bool) -> Slack:
     """One rescale of the accumulator, which holds the bias where there is one."""
-    if isinstance(given.get("bias"), Bounded) and given["bias"].value.numel():
-        return float(given["bias"].value.abs().max()) * _BIAS_SCALE / step
-    return 0.0
+    bias = given.get("bias")
+    if not isinstance(bias, Bounded) or not bias.value.numel():
+        return 0.0
+    found = float(bias.value.abs().max()) * _BIAS_SCALE / step
+    return found if _has_accumulator_steps(given, bias) else found + rounded_bias(given, step)
+
+
+def _has_accumulator_steps(given: Given, bias: Bounded) -> bool:
+    """Whether the bias counts in input scale * weight scale, as far as float32 tells; one for all stands for each."""
+    if bias.scale is None:
+        return False
+    own, weights = (torch.tensor(x.scale, dtype=torch.float64).reshape(-1) for x in (bias, given["weight"]))
+    wanted = (given["input"].scale * weights).repeat(own.numel() // weights.numel() or 1)
+    return torch.allclose(own, wanted, rtol=2 * _BIAS_SCALE, atol=0.0)
+
+
+def rounded_bias(given: Given, step: float) -> Slack:
+    """linear, convolution: a bias of other steps is rounded to one of the accumulator, per output channel.
+
+    A transposed convolution has the scales of one group's outputs; all groups share them.
+    """
+    x, weight = given["input"], given["weight"]
+    scales = weight.scale if isinstance(weight.scale, tuple) else (weight.scale,)
+    halves = [0.5 * x.scale * scale / step for scale in scales] * (given["groups"] if given.get("transposed") else 1)
+    if len(scales) == 1:
+        return float(halves[0])
+    rank = x.value.dim() - 2 if "transposed" in given else 0
+    return torch.tensor(halves, dtype=torch.float64).reshape(-1, *[1] * rank)
 
 
 def product(given: Given, result: Bounded, step: float, wide: bool) -> Slack:

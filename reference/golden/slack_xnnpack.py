@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from npu_assay.reference.golden.bounded import Bounded
-from npu_assay.reference.golden.slack_tosa import rule_of
+from npu_assay.reference.golden.slack_tosa import rounded_bias, rule_of
 
 Slack = float | Tensor
 Given = Mapping[str, Any]  # arguments by their schema names
@@ -28,19 +28,8 @@ def sum_(given: Given, step: float) -> Slack:
 
 
 def product(given: Given, step: float) -> Slack:
-    """linear, convolution: the real bias is rounded to a step of the accumulator, per output channel.
-
-    A transposed convolution has the scales of one group's outputs; all groups share them.
-    """
-    x, weight, bias = given["input"], given["weight"], given["bias"]
-    if bias is None:
-        return 0.0
-    scales = weight.scale if isinstance(weight.scale, tuple) else (weight.scale,)
-    halves = [0.5 * x.scale * scale / step for scale in scales] * (given["groups"] if given.get("transposed") else 1)
-    if len(scales) == 1:
-        return float(halves[0])
-    rank = x.value.dim() - 2 if "transposed" in given else 0
-    return torch.tensor(halves, dtype=torch.float64).reshape(-1, *[1] * rank)
+    """linear, convolution: the real bias is rounded to a step of the accumulator, per output channel."""
+    return 0.0 if given["bias"] is None else rounded_bias(given, step)
 
 
 def clamped(given: Given, step: float) -> Slack:

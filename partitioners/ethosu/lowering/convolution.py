@@ -17,6 +17,9 @@ from npu_assay.partitioners.ethosu.tosa_model import Array
 from npu_assay.partitioners.exir.layout import arranged
 from npu_assay.partitioners.exir.qdq import QParams
 
+_SAME_STEP = 2.0**-23
+"""By what part two steps may differ that are one in float32."""
+
 
 @dataclass(frozen=True)
 class Weights:
@@ -109,13 +112,13 @@ def bias_codes(operation: Operation, source: object, steps: Sequence[float], out
     scales = np.asarray(quant.scales if isinstance(quant, PerChannel) else [quant.scale])  # type: ignore[union-attr]
     zero = 0 if isinstance(quant, PerChannel) else quant.zero_point  # type: ignore[union-attr]
     codes = flat.astype(np.int64) - zero
-    if np.allclose(scales, wanted, rtol=1e-5, atol=0):
+    if np.allclose(scales, wanted, rtol=_SAME_STEP, atol=0):
         return codes
     return _rounded(codes * scales / wanted)
 
 
 def _rounded(numbers: Array) -> Array:
-    codes: Array = np.clip(np.rint(numbers), -(2**31), 2**31 - 1).astype(np.int64)
+    codes: Array = np.clip(np.rint(numbers), -(2**47), 2**47 - 1).astype(np.int64)
     return codes
 
 

@@ -86,7 +86,7 @@ def largest_sum(node: fx.Node, largest: int, context: Context) -> int:
     codes, weight = weight_codes(node, context), operand(node, 1)
     if codes is None:
         outputs = shape(weight)[output_axis(node)]
-        return largest * MAX_WEIGHT * (math.prod(shape(weight)) // outputs)
+        return largest * MAX_WEIGHT * (math.prod(shape(weight)) // outputs) + _largest_bias(node, context)
     return largest * int(weight_sums(node, codes).max()) + _largest_bias(node, context) if codes.numel() else 0
 
 
@@ -103,7 +103,7 @@ def _largest_bias(node: fx.Node, context: Context) -> int:
     if own.numel() not in (1, data.numel()):
         own = own.max()
     steps = data.flatten().to(torch.float64).abs() * own / (scales * x.scale)
-    return int(steps.clamp(max=2.0**31).max())
+    return int(steps.clamp(max=2.0**47).max())
 
 
 def weight_sums(node: fx.Node, codes: torch.Tensor) -> torch.Tensor:
