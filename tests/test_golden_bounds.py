@@ -9,6 +9,8 @@ import torch
 from golden_programs import F64, IMAGE
 from torch import Tensor
 
+from npu_assay.conformance.judge.numerics import golden
+from npu_assay.conformance.programs.graph import Graph, Quant, Ref, Step, Value
 from npu_assay.partitioners.common.rescale import SCHEMES
 from npu_assay.reference.affine import Affine
 from npu_assay.reference.golden import (
@@ -143,3 +145,12 @@ def test_real_operands_have_no_device_slack() -> None:
 def test_values_unpacks_nested_operands() -> None:
     unpacked = values(((IMAGE, 2), None))
     assert unpacked[0][0] is IMAGE.value and unpacked[0][1:] == [2] and unpacked[1] is None
+
+
+@pytest.mark.parametrize("scheme", [None, "tosa_single_round", "xnnpack_fp32"])
+def test_scales_along_another_axis_than_the_outputs_are_bounded(scheme: str | None) -> None:
+    """As of weights in the place of the input: every backend refuses such a product, and its fallback is judged."""
+    x = Value("x", (3, 7), Quant((0.1,) * 7, axis=1))
+    w, b = (Value(name, shape, Quant(0.1), constant=True) for name, shape in (("w", (4, 7)), ("b", (4,))))
+    step = Step("y", "aten.linear.default", (Ref("x"), Ref("w"), Ref("b")), (), Quant(0.5))
+    golden(Graph((x, w, b), (step,), (Ref("y"),))).walk(scheme, delegated=False)

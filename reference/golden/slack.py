@@ -187,7 +187,12 @@ def convolution(given: Given, step: float, over: Excess) -> Slack:
 
 
 def _add_bias(slack: Slack, bias: Sequence[Bounded], step: float) -> Slack:
-    """The bias is in the accumulator's steps: its own scale, rounded to float32, may differ from them."""
+    """The bias is in the accumulator's steps: its own scale, rounded to float32, may differ from them.
+
+    Scales along another axis than the outputs' count as their largest excess: no integers add such products up.
+    """
+    if bias and isinstance(slack, Tensor) and slack.numel() != bias[0].value.numel():
+        slack = float(slack.max())
     return slack + bias[0].magnitude / step * RELATIVE if bias else slack
 
 

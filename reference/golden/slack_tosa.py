@@ -73,12 +73,21 @@ def rescaled(given: Given, result: Bounded, step: float, wide: bool) -> Slack:
     return found if _has_accumulator_steps(given, bias) else found + rounded_bias(given, step)
 
 
+def _steps(given: Given, bias: Bounded) -> Tensor | None:
+    """Input scale * weight scale for each scale of the bias; None of operands whose products no integers add up."""
+    x, weights = given["input"].scale, torch.tensor(given["weight"].scale, dtype=torch.float64).reshape(-1)
+    outputs = bias.value.numel()
+    if not isinstance(x, float) or outputs % weights.numel():
+        return None
+    return (x * weights).repeat(outputs // weights.numel())
+
+
 def _has_accumulator_steps(given: Given, bias: Bounded) -> bool:
-    """Whether the bias counts in input scale * weight scale, as far as float32 tells; one for all stands for each."""
-    if bias.scale is None:
-        return False
-    own, weights = (torch.tensor(x.scale, dtype=torch.float64).reshape(-1) for x in (bias, given["weight"]))
-    wanted = (given["input"].scale * weights).repeat(own.numel() // weights.numel() or 1)
+    """Whether the bias counts in input scale * weight scale, as far as float32 tells, or no integers add it up."""
+    wanted = _steps(given, bias)
+    if wanted is None:
+        return True
+    own = torch.tensor(bias.scale or 0.0, dtype=torch.float64)
     return torch.allclose(own, wanted, rtol=2 * _BIAS_SCALE, atol=0.0)
 
 
@@ -88,6 +97,8 @@ def rounded_bias(given: Given, step: float) -> Slack:
     A transposed convolution has the scales of one group's outputs; all groups share them.
     """
     x, weight = given["input"], given["weight"]
+    if not isinstance(x.scale, float):  # no integers add such products up
+        return 0.0
     scales = weight.scale if isinstance(weight.scale, tuple) else (weight.scale,)
     halves = [0.5 * x.scale * scale / step for scale in scales] * (given["groups"] if given.get("transposed") else 1)
     if len(scales) == 1:
