@@ -13,12 +13,14 @@ from npu_assay.conformance.programs.build import has_channels, materialise
 from npu_assay.conformance.programs.graph import Graph, Quant, Ref, Step, references
 from npu_assay.reference import integer
 from npu_assay.reference.affine import Affine
+from npu_assay.reference.golden.aten import bound
 from npu_assay.reference.golden.bounded import Bounded, GoldenError
 from npu_assay.reference.golden.operators import moves
 from npu_assay.reference.integer import QTensor, tosa
 from npu_assay.reference.operators.home import ANY
 from npu_assay.reference.operators.lookup import is_indices
 
+PAD = "aten.constant_pad_nd.default"
 TFLITE, TOSA, XNNPACK = "tflite_double_round", "tosa_single_round", "xnnpack_fp32"
 
 
@@ -78,7 +80,8 @@ def step_quants(graph: Graph, scheme: str = TFLITE) -> dict[str, Quant | None]:
 def with_moved_quants(graph: Graph) -> Graph:
     """The graph, where a step that only moves codes and has no quantization has that of its operand.
 
-    So a weight that is transposed between dequantize and the operator is still codes.
+    So a weight that is transposed between dequantize and the operator is still codes, and so are pixels with zeros
+    around them.
     """
     if all(step.quant is not None for step in graph.steps):
         return graph
@@ -86,13 +89,17 @@ def with_moved_quants(graph: Graph) -> Graph:
     steps = []
     for step in graph.steps:
         quants = {known[ref.name] for ref in references(step.args)}
-        if step.quant is None and moves(step.op) and len(quants) == 1:
+        if step.quant is None and (moves(step.op) or _pads_with_zero(step)) and len(quants) == 1:
             (quant,) = quants
             if quant is not None and quant.axis is None and quant.dtype == "int8":
                 step = replace(step, quant=quant)
         known[step.name] = step.quant
         steps.append(step)
     return replace(graph, steps=tuple(steps))
+
+
+def _pads_with_zero(step: Step) -> bool:
+    return step.op == PAD and not bound(step.op, step.args, dict(step.kwargs))["value"]
 
 
 @dataclass(frozen=True)
