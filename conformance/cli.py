@@ -44,6 +44,7 @@ from npu_assay.conformance.commands.shared import (
 from npu_assay.conformance.commands.table import table as table_group
 from npu_assay.conformance.commands.told import FIRST, Commands, epilog
 from npu_assay.conformance.commands.verify import verify
+from npu_assay.conformance.programs.variation_names import HOW
 from npu_assay.conformance.record.levels import LEVELS, NUMBERS
 
 if TYPE_CHECKING:
@@ -153,6 +154,12 @@ def show(backend: str, operator: str | None, table: str | None) -> None:
     help="Draw all random numbers from this seed.",
 )
 @click.option(
+    "--variations",
+    metavar="HOW",
+    type=click.Choice(HOW),
+    help="Also ask variations of plain programs: none, chosen or all ones (docs/variations.md). None if left out.",
+)
+@click.option(
     "--level",
     metavar="LEVEL",
     type=click.Choice(LEVELS),
@@ -197,6 +204,7 @@ def certify(
     memory: int,
     fuzz: int | None,
     seed: int,
+    variations: str | None,
     level: str,
     shard: Shard | None,
     junit: Path | None,
@@ -212,7 +220,14 @@ def certify(
         _postpone()
         from npu_assay.conformance.commands.debugging import check_alone, debug_one
 
-        others = {"--fuzz": fuzz, "--junit": junit, "--out": out, "--resume": resume or None, "--scheduler": scheduler}
+        others = {
+            "--fuzz": fuzz,
+            "--variations": variations,
+            "--junit": junit,
+            "--out": out,
+            "--resume": resume or None,
+            "--scheduler": scheduler,
+        }
         check_alone(others | {"--shard": shard, "--waivers": waivers})
         debug_one(backend, table, (expression, smoke, seed), level, ("vela",) if with_vela else ())
     tell_mistakes(backend, table, expression, waivers)
@@ -235,7 +250,7 @@ def certify(
         request = Request(
             backend,
             table,
-            Selection(expression, smoke, seed, shard),
+            Selection(expression, smoke, seed, shard, variations),
             workers if workers is not None else cores(),
             folder,
             () if waivers is None else load_waivers(waivers),

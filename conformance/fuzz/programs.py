@@ -13,6 +13,7 @@ from functools import cached_property, lru_cache
 from random import Random
 from typing import TypeVar
 
+from npu_assay.conformance.cases.variations import variation
 from npu_assay.conformance.fuzz.names import FIRST, Name, is_program, parse
 from npu_assay.conformance.fuzz.reductions import reductions
 from npu_assay.conformance.fuzz.sketch import (
@@ -33,6 +34,7 @@ from npu_assay.conformance.fuzz.sketch import (
 from npu_assay.conformance.programs.edge_form import returns_indices
 from npu_assay.conformance.programs.graph import Case, Fill, Graph, Quant, Ref, Step, Value, references
 from npu_assay.conformance.programs.seeds import reseeded
+from npu_assay.conformance.programs.variation_names import is_variation
 
 SINGLE = 1 / 3  # share of programs of one graph
 PARTS = 6  # graphs in a program, at most
@@ -57,8 +59,10 @@ class Known:
         return Programs(self._cases)
 
     def case(self, name: str) -> Case:
-        """The case or random program of this name. Raises KeyError for an unknown id."""
-        return self.programs.case(name) if is_program(name) else self.cases[name]
+        """The case, variation or random program of this name. Raises KeyError for an unknown id."""
+        if is_program(name):
+            return self.programs.case(name)
+        return variation(name, self.cases.__getitem__) if is_variation(name) else self.cases[name]
 
 
 @dataclass(frozen=True)

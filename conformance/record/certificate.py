@@ -13,10 +13,11 @@ from npu_assay.conformance.common.shapes import OF_ANY_KEY, check_shape
 from npu_assay.conformance.fuzz.names import is_program
 from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.programs.seeds import reseeded
+from npu_assay.conformance.programs.variation_names import HOW, NONE, is_variation
 from npu_assay.conformance.record.levels import LEVELS, NUMBERS, Shard, named
 from npu_assay.conformance.record.results import CaseResult
 from npu_assay.conformance.record.waivers import Waiver, WaiverError, waived_cases, waiver_of, waiver_problems
-from npu_assay.conformance.run.selection import random_program, select, smoke
+from npu_assay.conformance.run.selection import named_variation, random_program, select, smoke, with_variations
 
 SCHEMA = 4
 PATH = "PYTHONPATH"  # in `environment`: the one without which the backend is not found, if there is one
@@ -49,6 +50,8 @@ SHAPE = {
     "objections": [str],
 }
 SHAPE_OF_SHARD = {"number": int, "of": int}
+OF_PARTS = {"shard": SHAPE_OF_SHARD, "variations": str}
+"""Keys of a selection that are there only when they are given."""
 SHAPE_OF_FUZZ = {"programs": int, "seed": int, "fail": int, "sha256": str}
 
 
@@ -62,12 +65,14 @@ class Selection:
 
     seed: of their random numbers, see `reseeded`. It selects nothing: with any seed all cases are run.
     shard: the part of these that ran here; None for all.
+    variations: how many of them are asked, one of `HOW`; None for none.
     """
 
     expression: str | None = None
     smoke: bool = False
     seed: int = 0
     shard: Shard | None = None
+    variations: str | None = None
 
     def of(self, cases: Sequence[Case]) -> tuple[Case, ...]:
         """The selected cases, sorted by id, or the random program of that name.
@@ -76,6 +81,9 @@ class Selection:
         """
         if self.is_program:
             return (random_program(cases, str(self.expression)),)
+        if self.expression is not None and is_variation(self.expression):
+            return tuple(reseeded(case, self.seed) for case in named_variation(self.expression, cases))
+        cases = with_variations(cases, self.varied)
         chosen = tuple(cases) if self.expression is None else select(cases, self.expression)
         chosen = smoke(chosen) if self.smoke else chosen
         ordered = tuple(sorted((reseeded(case, self.seed) for case in chosen), key=lambda case: case.id))
@@ -85,6 +93,11 @@ class Selection:
     def is_program(self) -> bool:
         """Whether one random program was asked for, which need not hold anything that the table promises."""
         return self.expression is not None and is_program(self.expression)
+
+    @property
+    def varied(self) -> str:
+        """How much of all variations is asked."""
+        return NONE if self.variations is None else self.variations
 
     @property
     def everything(self) -> bool:
@@ -111,6 +124,7 @@ class Selection:
     def __str__(self) -> str:
         parts = ["--smoke"] if self.smoke else []
         parts += [] if self.expression is None else [f"-k {self.expression!r}"]
+        parts += [] if self.variations is None else [f"--variations {self.variations}"]
         return " ".join(parts + ([] if self.shard is None else [f"--shard {self.shard}"]))
 
 
@@ -268,8 +282,9 @@ def certificate_text(certificate: Certificate) -> str:
         del data["fuzz"]
     elif not certificate.fuzz.undecided:
         del data["fuzz"][UNDECIDED]
-    if certificate.selection.shard is None:
-        del data["selection"]["shard"]
+    for key in OF_PARTS:
+        if data["selection"][key] is None:
+            del data["selection"][key]
     for waiver in data["waivers"]:
         waiver["expires"] = waiver["expires"].isoformat()
     return _json(data | {SEAL: hashlib.sha256(_json(data).encode()).hexdigest()})
@@ -309,6 +324,8 @@ def _selection(data: Mapping[str, Any]) -> Selection:
     shard = Shard(**data["shard"]) if "shard" in data else None
     if shard is not None and not 1 <= shard.number <= shard.of:
         raise ValueError(f"found shard {shard}, expected one of 1/{shard.of} to {shard.of}/{shard.of}")
+    if data.get("variations", NONE) not in HOW:
+        raise ValueError(f"variations: found {data['variations']!r:.40}, expected one of {', '.join(HOW)}")
     return Selection(**{**data, "shard": shard})
 
 
@@ -319,8 +336,9 @@ def _shape(data: Any) -> Mapping[str, Any]:
         optional |= {"fuzz": SHAPE_OF_FUZZ | _counted(data["fuzz"])}
     if isinstance(data, dict) and _counted(data.get("counts")):
         optional |= {"counts": dict.fromkeys((*COUNTS, UNDECIDED), int)}
-    if isinstance(data, dict) and isinstance(data.get("selection"), dict) and "shard" in data["selection"]:
-        optional |= {"selection": SHAPE_OF_SELECTION | {"shard": SHAPE_OF_SHARD}}
+    if isinstance(data, dict) and isinstance(data.get("selection"), dict):
+        given = {key: shape for key, shape in OF_PARTS.items() if key in data["selection"]}
+        optional |= {"selection": SHAPE_OF_SELECTION | given}
     return SHAPE | optional
 
 

@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from npu_assay.conformance.common.escaped import counted, plain
 from npu_assay.conformance.findings import WORD, not_shown_here
+from npu_assay.conformance.programs.variation_names import SIDE
 from npu_assay.conformance.record.certificate import UNDECIDED, Certificate, verdict_text
 from npu_assay.conformance.record.levels import NUMBERS, named, unjudged
 from npu_assay.conformance.record.results import CaseResult
@@ -105,6 +106,8 @@ def summary(console: Console, report: Report, folder: Path) -> None:
         highlight=False,
         soft_wrap=True,
     )
+    if varied := sum(result.side == SIDE for result in report.results):
+        console.print(f"{varied} of these cases are variations of plain programs", highlight=False)
     if certificate.selection.seed:
         console.print(f"random numbers of seed {certificate.selection.seed}", highlight=False)
     if certificate.fuzz is not None:

@@ -14,6 +14,7 @@ from npu_assay.conformance.compare.drift import Drift, drift
 from npu_assay.conformance.covering.counts import Counts
 from npu_assay.conformance.covering.shipped import shipped
 from npu_assay.conformance.programs.graph import Case
+from npu_assay.conformance.programs.variation_names import SIDE
 from npu_assay.conformance.record.certificate import PATH, Certificate, outcome_text
 from npu_assay.conformance.record.levels import NUMBERS
 from npu_assay.conformance.record.results import CHECKS as CHECKS
@@ -33,6 +34,7 @@ SIDES = {
     "outside": "one step past the limit",
     "context": "in a larger model",
     "value": "with special numbers",
+    SIDE: "a variation of a plain program",
 }
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from npu_assay.conformance.common.errors import UsageError, nearest
 from npu_assay.conformance.compare.drift import Drift, Entry
+from npu_assay.conformance.fuzz.programs import Known
 from npu_assay.conformance.programs.graph import Case
-from npu_assay.conformance.programs.seeds import reseeded
 from npu_assay.conformance.record.results import program_sha256
 from npu_assay.conformance.repro.script import TARGETS, script
 from npu_assay.conformance.run.selection import all_cases
@@ -63,9 +64,11 @@ def _check_backend(found: Drift) -> None:
 
 def _cases(found: Drift, entries: Sequence[Entry]) -> dict[str, Case]:
     """The cases of the results. Raises UsageError when this suite has others of these names."""
-    cases = {case.id: reseeded(case, found.seed) for case in all_cases(found.table)}
+    known, cases = Known(all_cases(found.table), found.seed), dict[str, Case]()
     for entry in entries:
         name = entry.result.case
+        with suppress(KeyError):
+            cases[name] = known.case(name)
         if name not in cases or program_sha256(cases[name].graph) != entry.result.program:
             raise UsageError(
                 f"{name}: this version of the suite has another case of that name; run `assay certify` again"

@@ -12,6 +12,7 @@ from npu_assay.conformance.cases import NoCasesError, cases_for, every_operator,
 from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.findings import regression
 from npu_assay.conformance.programs.graph import Case
+from npu_assay.conformance.programs.variation_names import NONE
 from npu_assay.conformance.table import Table
 from npu_assay.conformance.table.operator_names import called, names_of, nearest_operators
 
@@ -115,6 +116,25 @@ def select(cases: Iterable[Case], expression: str) -> tuple[Case, ...]:
         return exact
     matches = compile_expression(expression, dict.fromkeys(case.row for case in cases))
     return tuple(case for case in cases if matches(case.id))
+
+
+def with_variations(cases: Sequence[Case], how: str) -> Sequence[Case]:
+    """The cases of a table, and as many of their variations as one of `HOW` says."""
+    if how == NONE:
+        return cases
+    from npu_assay.conformance.cases.variations import variations  # it asks torch for sizes
+
+    return (*cases, *variations(cases, how))
+
+
+def named_variation(name: str, cases: Iterable[Case]) -> tuple[Case, ...]:
+    """The variation of this id, or none."""
+    from npu_assay.conformance.cases.variations import variation  # as above
+
+    try:
+        return (variation(name, {case.id: case for case in cases}.__getitem__),)
+    except KeyError:
+        return ()
 
 
 def none_selected(asked: str, cases: Sequence[Case], expression: str | None = None) -> SelectionError:

@@ -1,0 +1,66 @@
+"""The program that is varied, and how it is changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from npu_assay.conformance.predicates.features import Application
+from npu_assay.conformance.programs.graph import Graph, Ref, Step, Value, references
+
+Variation = tuple[str, Graph]
+
+
+@dataclass(frozen=True)
+class Base:
+    """A program, the name of the step that is varied, and what that step is applied to."""
+
+    graph: Graph
+    subject: str
+    use: Application
+
+    @property
+    def step(self) -> Step:
+        """The step that is varied."""
+        return next(step for step in self.graph.steps if step.name == self.subject)
+
+    @property
+    def operands(self) -> tuple[Ref, ...]:
+        """What the step takes, each once."""
+        return tuple(dict.fromkeys(references((self.step.args, self.step.kwargs))))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes of the first operand; none where there is no operand."""
+        return self.use.operands[0].shape if self.use.operands else ()
+
+    @property
+    def values(self) -> tuple[Value, ...]:
+        """Those of its operands that are values of the program."""
+        names = {ref.name for ref in self.operands}
+        return tuple(value for value in self.graph.values if value.name in names)
+
+    @property
+    def beside(self) -> str:
+        """A name that no part of the program has."""
+        names = {value.name for value in self.graph.values} | {step.name for step in self.graph.steps}
+        return next(name for name in ("beside", "another", "one_more") if not any(n.startswith(name) for n in names))
+
+    def with_step(self, **changes: Any) -> Graph:
+        """The program with changes in the step."""
+        steps = (replace(s, **changes) if s.name == self.subject else s for s in self.graph.steps)
+        return replace(self.graph, steps=tuple(steps))
+
+    def with_values(self, changes: dict[str, dict[str, Any]]) -> Graph:
+        """The program with changes in values, by name."""
+        return replace(self.graph, values=tuple(replace(v, **changes.get(v.name, {})) for v in self.graph.values))
+
+
+def ends(count: int) -> tuple[int, ...]:
+    """The first, second and last of so many, each once."""
+    return tuple(dict.fromkeys(place for place in (count - 1, 1, 0) if 0 <= place < count))
+
+
+def replaced(items: tuple[Any, ...], place: int, item: Any) -> tuple[Any, ...]:
+    """Items with another one in a place."""
+    return (*items[:place], item, *items[place + 1 :])

@@ -1,0 +1,145 @@
+"""Other operands: sizes, types and quantizations of each, one in the place of another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import combinations
+from typing import Any
+
+from npu_assay.conformance.cases.variations.base import Base, Variation, ends, replaced
+from npu_assay.conformance.programs.graph import Graph, Quant, Ref, Value, renamed
+
+LARGE = 20_001
+"""Numbers of a tensor past the blocks of most kernels."""
+FACTORS = (1e-10, 1e-6, 1e-3, 1 + 2**-10, 3.0, 1e3, 1e6)
+TYPES = ("float64", "float16", "bfloat16", "float32", "int64", "int32", "int16", "int8", "uint8", "bool")
+CODES = {
+    "symmetric": {"zero_point": 0, "qmin": -127},
+    "lowest_zero_point": {"zero_point": -128},
+    "highest_zero_point": {"zero_point": 127},
+    "narrow": {"qmin": -20, "qmax": 20},
+    "uint8": {"zero_point": 128, "qmin": 0, "qmax": 255, "dtype": "uint8"},
+    "int16": {"zero_point": 0, "qmin": -32768, "qmax": 32767, "dtype": "int16"},
+    "int16_symmetric": {"zero_point": 0, "qmin": -32767, "qmax": 32767, "dtype": "int16"},
+    "int32": {"zero_point": 0, "qmin": -(2**31), "qmax": 2**31 - 1, "dtype": "int32"},
+}
+
+
+def sizes(base: Base) -> Iterator[Variation]:
+    """The last, second and first dimension of each operand as another one, of it alone and of all that have it."""
+    for value in base.values[::-1]:
+        for axis in ends(len(value.shape)):
+            if value.quant is not None and axis == value.quant.axis:
+                continue  # its scales say how many there are
+            size = value.shape[axis]
+            for other in dict.fromkeys((1, size + 1, 2 * size, 0, max(1, size - 1), _large(value, axis))):
+                shape = replaced(value.shape, axis, other)
+                yield f"{value.name}_axis_{axis}_of_{other}", base.with_values({value.name: {"shape": shape}})
+                alike = {
+                    v.name: {"shape": replaced(v.shape, axis, other)} for v in base.values if v.shape == value.shape
+                }
+                if len(alike) > 1:
+                    yield f"all_axis_{axis}_of_{other}", base.with_values(alike)
+        for label, shape in (
+            ("deeper", (1, *value.shape)),
+            ("flatter", value.shape[1:]),
+            ("scalar", ()),
+            ("last", value.shape[-1:]),
+        ):
+            yield f"{value.name}_{label}", base.with_values({value.name: {"shape": shape}})
+    deeper = {v.name: {"shape": (1, *v.shape)} for v in base.values if not v.constant}
+    yield "all_deeper", base.with_values(deeper)
+
+
+def _large(value: Value, axis: int) -> int:
+    rest = 1
+    for place, size in enumerate(value.shape):
+        rest *= 1 if place == axis else max(size, 1)
+    return LARGE // rest + 1
+
+
+def quantizations(base: Base) -> Iterator[Variation]:
+    """The quantization of each operand and of the result: other scales, zero points, ranges and types."""
+    for value in base.values[::-1]:
+        if value.quant is not None:
+            for label, quant in _quants(value.quant):
+                yield f"{value.name}_{label}", base.with_values({value.name: {"quant": quant}})
+    result = base.step.quant
+    if result is not None:
+        for label, quant in _quants(result):
+            yield f"result_{label}", base.with_step(quant=quant)
+        yield "result_real", base.with_step(quant=None)
+        for value in base.values:
+            if value.quant is not None and value.quant.axis is None and value.quant.dtype == result.dtype:
+                yield f"result_as_{value.name}", base.with_step(quant=value.quant)
+                yield f"result_as_{value.name}_but_zero_point", base.with_step(quant=_moved(value.quant))
+
+
+def _moved(quant: Quant) -> Quant:
+    return replace(quant, zero_point=quant.zero_point + (1 if quant.zero_point < quant.qmax else -1))
+
+
+def _quants(quant: Quant) -> Iterator[tuple[str, Quant]]:
+    scales = quant.scale
+    if isinstance(scales, tuple):
+        for place in ends(len(scales)):
+            for factor in FACTORS:
+                yield (
+                    f"channel_{place}_times_{factor:g}",
+                    replace(quant, scale=replaced(scales, place, scales[place] * factor)),
+                )
+        yield "one_scale", replace(quant, scale=max(scales), axis=None, group=None)
+        return
+    for factor in FACTORS:
+        yield f"times_{factor:g}", replace(quant, scale=scales * factor)
+    if quant.dtype == "int32":
+        return
+    yield "zero_point_moved", _moved(quant)
+    for label, changes in CODES.items():
+        made: Any = changes
+        yield label, replace(quant, **made)
+
+
+def types(base: Base) -> Iterator[Variation]:
+    """Each operand that has no codes in each type, alone and with all others of its type; quantized ones as reals."""
+    for value in base.values[::-1]:
+        if value.quant is not None:
+            yield f"{value.name}_real", base.with_values({value.name: {"quant": None}})
+            continue
+        for dtype in TYPES:
+            if dtype != value.dtype:
+                yield f"{value.name}_{dtype}", base.with_values({value.name: {"dtype": dtype}})
+                alike = {v.name: {"dtype": dtype} for v in base.values if (v.dtype, v.quant) == (value.dtype, None)}
+                if len(alike) > 1:
+                    yield f"all_{dtype}", base.with_values(alike)
+    for value in base.values[::-1]:
+        yield (
+            f"{value.name}_{'input' if value.constant else 'constant'}",
+            base.with_values({value.name: {"constant": not value.constant}}),
+        )
+
+
+def exchanged(base: Base) -> Iterator[Variation]:
+    """One operand in the place of another, both in each other's, and all the same."""
+    for one, other in combinations(base.operands, 2):
+        if one.name == other.name:
+            continue
+        yield f"{one.name}_for_{other.name}", _renamed(base, {other.name: one.name})
+        yield f"{other.name}_for_{one.name}", _renamed(base, {one.name: other.name})
+        yield f"{one.name}_and_{other.name}", _renamed(base, {one.name: other.name, other.name: one.name})
+
+
+def _renamed(base: Base, names: dict[str, str]) -> Graph:
+    step = base.step
+    graph = base.with_step(args=renamed(step.args, names), kwargs=renamed(step.kwargs, names))
+    read = {ref.name for each in graph.steps for ref in _refs(each.args)} | {ref.name for ref in graph.outputs}
+    return replace(graph, values=tuple(v for v in graph.values if v.name in read or not v.constant))
+
+
+def _refs(argument: Any) -> Iterator[Ref]:
+    if isinstance(argument, Ref):
+        yield argument
+    elif isinstance(argument, tuple):
+        for item in argument:
+            yield from _refs(item)

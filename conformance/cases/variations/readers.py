@@ -1,0 +1,99 @@
+"""Several readers: of an operand, a constant and a result; who stands before each operand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from npu_assay.conformance.cases.variations.base import Base, Variation
+from npu_assay.conformance.programs.graph import Graph, Quant, Ref, Step, renamed
+
+OTHERS = ("aten.abs.default", "aten.neg.default", "aten.relu.default")
+"""Readers that take any shape; of which kind they are is all that counts."""
+
+
+def read_by_others(base: Base) -> Iterator[Variation]:
+    """Each operand read by another operator, too: before the step, after it, and by the same operator again."""
+    for ref in base.operands[::-1]:
+        quant = _quant(base, ref)
+        for op in OTHERS:
+            reader = Step(base.beside, op, (ref,), (), quant)
+            kind = op.split(".")[1]
+            yield f"{ref.name}_by_{kind}", _after(base, reader)
+            yield f"{ref.name}_before_by_{kind}", _before(base, reader)
+        product = Step(base.beside, "aten.mul.Tensor", (ref, ref), (), quant)
+        yield f"{ref.name}_by_mul", _after(base, product)
+    yield "all_again", _after(base, replace(base.step, name=base.beside))
+
+
+def behind(base: Base) -> Iterator[Variation]:
+    """Each operand behind another operator, the last one first, and behind two; all of them."""
+    for ref in base.operands[::-1]:
+        for op in OTHERS:
+            kind = op.split(".")[1]
+            yield f"{ref.name}_behind_{kind}", _behind(base, (ref,), op)
+    yield "all_behind_abs", _behind(base, base.operands, OTHERS[0])
+    yield "all_behind_neg", _behind(base, base.operands, OTHERS[1])
+
+
+def results_read(base: Base) -> Iterator[Variation]:
+    """Each result alone, the last one first; all; one by two readers of different kinds; one by nobody."""
+    step, count = base.step, base.step.outputs
+    made = [Ref(step.name, index) for index in range(count)]
+    first = made[0]
+    if not any(ref.name == step.name for ref in base.graph.outputs):
+        return
+    for ref in made[::-1] if count > 1 else ():
+        yield f"result_{ref.index}_alone", replace(base.graph, outputs=(ref,))
+    if count > 1:
+        yield "all_results", replace(base.graph, outputs=tuple(made))
+        yield "results_turned", replace(base.graph, outputs=tuple(made[::-1]))
+    yield "result_twice", replace(base.graph, outputs=(first, first))
+    abs_, neg = (
+        Step(f"{base.beside}_{name}", f"aten.{name}.default", (first,), (), step.quant) for name in ("abs", "neg")
+    )
+    yield "by_two", replace(base.graph, steps=(*base.graph.steps, abs_, neg), outputs=(Ref(neg.name), Ref(abs_.name)))
+    yield "by_one_and_returned", replace(base.graph, steps=(*base.graph.steps, abs_), outputs=(first, Ref(abs_.name)))
+    again = replace(abs_, name=base.beside, args=(Ref(abs_.name),))
+    yield "by_a_chain", replace(base.graph, steps=(*base.graph.steps, abs_, again), outputs=(Ref(again.name),))
+    alone = (
+        Step(base.beside, OTHERS[0], (base.operands[0],), (), _quant(base, base.operands[0])) if base.operands else None
+    )
+    if alone is not None:
+        yield "by_nobody", replace(base.graph, steps=(*base.graph.steps, alone), outputs=(Ref(base.beside),))
+    yield (
+        "read_as_real",
+        replace(base.graph, steps=(*base.graph.steps, replace(abs_, quant=None)), outputs=(Ref(abs_.name), first)),
+    )
+
+
+def _quant(base: Base, ref: Ref) -> Quant | None:
+    value = next((v for v in base.graph.values if v.name == ref.name), None)
+    part = value if value is not None else next(s for s in base.graph.steps if s.name == ref.name)
+    quant = part.quant
+    return None if quant is not None and quant.axis is not None else quant
+
+
+def _after(base: Base, reader: Step) -> Graph:
+    return replace(base.graph, steps=(*base.graph.steps, reader), outputs=(*base.graph.outputs, Ref(reader.name)))
+
+
+def _before(base: Base, reader: Step) -> Graph:
+    place = base.graph.steps.index(base.step)
+    steps = (*base.graph.steps[:place], reader, *base.graph.steps[place:])
+    return replace(base.graph, steps=steps, outputs=(*base.graph.outputs, Ref(reader.name)))
+
+
+def _behind(base: Base, refs: tuple[Ref, ...], op: str) -> Graph:
+    place, names, before = base.graph.steps.index(base.step), dict[str, str](), list[Step]()
+    for ref in refs:
+        if ref.index == 0 and not _is_constant(base, ref):
+            names[ref.name] = f"{ref.name}_behind"
+            before.append(Step(names[ref.name], op, (ref,), (), _quant(base, ref)))
+    step = base.step
+    graph = base.with_step(args=renamed(step.args, names), kwargs=renamed(step.kwargs, names))
+    return replace(graph, steps=(*graph.steps[:place], *before, *graph.steps[place:]))
+
+
+def _is_constant(base: Base, ref: Ref) -> bool:
+    return any(v.name == ref.name and v.constant for v in base.graph.values)

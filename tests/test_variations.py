@@ -1,0 +1,99 @@
+"""Variations: programs near a plain one, asked of every row without a word of what it is."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from npu_assay.conformance import cases as package
+from npu_assay.conformance.cases.variations import KINDS, variation, variations
+from npu_assay.conformance.predicates.applications import application
+from npu_assay.conformance.programs.graph import Case
+from npu_assay.conformance.programs.variation_names import SIDE
+from npu_assay.conformance.record.certificate import Selection
+from npu_assay.conformance.run.selection import cases_of
+from npu_assay.conformance.table import load_table
+from npu_assay.reference.operators.lookup import home
+
+ROWS = ("aten.cat.default", "aten.addmm.default", "aten.max_pool2d.default", "aten.mean.dim")
+FOLDER = Path(str(package.__file__)).parent / "variations"
+NEIGHBORS = {"aten.abs.default", "aten.neg.default", "aten.relu.default", "aten.mul.Tensor"}
+"""The operators that stand beside the one that is varied."""
+
+
+@cache
+def plain() -> tuple[Case, ...]:
+    return cases_of(load_table("neutron@1.3"), *ROWS)
+
+
+@cache
+def chosen() -> tuple[Case, ...]:
+    return tuple(variations(plain(), "chosen"))
+
+
+def kind_of(case: Case) -> str:
+    return case.id.rpartition(f"/{SIDE}/")[2].partition(".")[0]
+
+
+def test_every_kind_is_asked() -> None:
+    assert set(map(kind_of, chosen())) == set(KINDS)
+
+
+def test_none_is_a_program_of_the_table_and_each_is_asked_once() -> None:
+    graphs = [case.graph for case in chosen()]
+    assert len(set(graphs)) == len(graphs) and not set(graphs) & {case.graph for case in plain()}
+    assert {case.expect for case in chosen()} == {"unspecified"}
+
+
+def test_torch_takes_each() -> None:
+    for case in chosen():
+        application(case.graph, case.subject)
+
+
+def test_a_variation_is_found_by_its_id() -> None:
+    known = {case.id: case for case in plain()}
+    assert [variation(case.id, known.__getitem__) for case in chosen()] == list(chosen())
+    with pytest.raises(KeyError):
+        variation(f"aten.cat.default/operator/{SIDE}/argument.dim_99.baseline", known.__getitem__)
+
+
+def test_all_holds_the_chosen_ones() -> None:
+    row = [case for case in plain() if case.row == "aten.mean.dim"][:3]
+    every = {case.id for case in variations(row, "all")}
+    some = {case.id for case in variations(row, "chosen")}
+    assert some < every and not list(variations(row, "none"))
+
+
+def test_every_plain_program_is_varied() -> None:
+    """In turn, so that no kind is left to the first program alone."""
+    varied = Counter(case.id.rpartition(".")[2] for case in chosen())
+    bases = {c.id.rpartition("/")[2] for c in plain() if (c.constraint, c.side) == ("operator", "accept")}
+    assert len(set(varied) & bases) > 0.9 * len(bases)
+
+
+def test_the_last_of_several_is_varied() -> None:
+    """Of a list, and of operands: what is written for the first alone fails there."""
+    first = [case for case in plain() if case.id.endswith("/operator/accept/baseline")]
+    found = {case.id.rpartition(f"/{SIDE}/")[2] for case in variations(first, "all")}
+    assert {"list_item.padding_1_1.baseline", "list_item.stride_1_3.baseline"} <= found
+    assert any(name.startswith("behind.") for name in found) and any(name.startswith("exchanged.") for name in found)
+
+
+def test_a_selection_says_how_many() -> None:
+    asked = Selection(variations="chosen")
+    assert {case.id for case in asked.of(plain())} == {case.id for case in (*plain(), *chosen())}
+    assert str(asked) == "--variations chosen" and asked.everything
+    one = chosen()[7]
+    assert Selection(one.id).of(plain()) == (one,)
+
+
+def test_no_operator_is_named() -> None:
+    """A kind holds for rows that nobody here has seen."""
+    for path in FOLDER.glob("*.py"):
+        found = {node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)}
+        texts = {text for text in found if isinstance(text, str)}
+        assert {text for text in texts if text.count(".") == 2 and home(text) is not None} <= NEIGHBORS, path.name
