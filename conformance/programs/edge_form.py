@@ -95,7 +95,7 @@ def normalise(op: str, args: Args, kwargs: Kwargs) -> tuple[list[Any], dict[str,
         if not keyword_only:
             positional.append(value)
             defaults.append(optional and _same(value, _coerced(default, kind, length)))
-        elif not _same(value, default):
+        elif not (optional and _same(value, default)):
             keywords[name] = value
     if named or len(args) > len(positional):
         raise TypeError(f"{op}: unexpected arguments {sorted(named) or list(args[len(positional) :])}")
