@@ -1,7 +1,8 @@
 """Answers questions about random programs in the process of the backend.
 
 In addition to `run.answering`, it checks the tags against rules that hold for any program, and runs the program in
-torch. Of a program that torch refuses nothing is asked: whatever the backend did with it does not count.
+torch. Of a program that torch refuses, without the backend's passes, nothing is asked: whatever the backend did with
+it does not count. What fails with the passes alone is theirs.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ import torch
 from torch import Tensor, fx
 from torch.export import ExportedProgram
 
-from npu_assay.conformance.programs.build import model_inputs
+from npu_assay.conformance.programs.build import build, model_inputs
 from npu_assay.conformance.programs.graph import Graph
 from npu_assay.conformance.programs.seeds import filled
 from npu_assay.conformance.record.results import Failure
 from npu_assay.conformance.run.answering import Sources, Watch, Work, compile_again, compiled, drawn, ended, runs
 from npu_assay.conformance.run.outline import Tags, outline
-from npu_assay.conformance.run.partitioning import Recorder, prepared
+from npu_assay.conformance.run.partitioning import Recorder, after_passes, prepared
 from npu_assay.conformance.run.question import Answer, Draw, Inputs, Question
 from npu_assay.partitioners.exir import Backend, run_program
 from npu_assay.partitioners.exir.backend.partitioner import DELEGATION_TAG
@@ -38,10 +39,9 @@ def answer(question: Question, backend: Backend, draw: Draw, watch: Watch | None
 def _answer(work: Work) -> None:
     question, found = work.question, work.answer
     sources = Sources.of(value for value in question.graph.values if value.constant)
-    work.enter("passes")
-    program = prepared(question.graph, work.backend, question.preserve, question.mark)
-    found.nodes = outline(program.graph)
-    if not quantizes(question.graph):
+    work.enter("program")
+    program = _plain(question) if quantizes(question.graph) else None
+    if program is None:
         return
     failed: Exception | None = None
     try:
@@ -61,7 +61,18 @@ def _answer(work: Work) -> None:
     compile_again(work, lowered, sources)
 
 
-def _lowered(work: Work, program: ExportedProgram) -> ExportedProgram:
+def _plain(question: Question) -> ExportedProgram | None:
+    """The program without the backend's passes; None if torch, or what writes it in torch's operators, refuses it."""
+    try:
+        return build(question.graph, question.preserve, question.mark)
+    except REFUSED:
+        return None
+
+
+def _lowered(work: Work, plain: ExportedProgram) -> ExportedProgram:
+    work.enter("passes")
+    program = after_passes(plain, work.backend)
+    work.answer.nodes = outline(program.graph)
     work.enter("partition")
     tags = _partitioned(work, program)
     work.enter("compile")
@@ -72,10 +83,20 @@ def _lowered(work: Work, program: ExportedProgram) -> ExportedProgram:
 
 
 def _expected(work: Work, given: Inputs) -> list[Tensor] | None:
-    """What torch computes for the first inputs, of a program that no partitioner has seen; None if it refuses."""
+    """What torch computes for the first inputs, of a program that no partitioner has seen; None if it refuses.
+
+    Raises what torch raises where it takes the program without the backend's passes alone.
+    """
     question = work.question
-    program = prepared(question.graph, work.backend, question.preserve, question.mark)
-    return _in_torch(program, model_inputs(filled(question.graph, given.runs[0])))
+    inputs = model_inputs(filled(question.graph, given.runs[0]))
+    try:
+        return run_program(prepared(question.graph, work.backend, question.preserve, question.mark), inputs)
+    except Exception:
+        plain = _plain(question)
+        if plain is None or _in_torch(plain, inputs) is None:
+            return None
+        work.stage = "passes"
+        raise
 
 
 def quantizes(graph: Graph) -> bool:

@@ -22,7 +22,11 @@ Rejected = tuple[str, str, str, str]
 
 def prepared(graph: Graph, backend: Backend, preserve: Collection[str], mark: str) -> ExportedProgram:
     """A graph's edge program (`programs.build`) after the vendor's passes."""
-    program = build(graph, preserve, mark)
+    return after_passes(build(graph, preserve, mark), backend)
+
+
+def after_passes(program: ExportedProgram, backend: Backend) -> ExportedProgram:
+    """A program after the vendor's passes, if it has any."""
     return apply_passes(program, backend.passes) if backend.passes else program
 
 
