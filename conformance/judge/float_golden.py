@@ -112,7 +112,8 @@ def walk(graph: Graph, scheme: str | None, delegated: bool, exact: Exact = NOTHI
             and all(nodes[ref].quant is not None for ref in operands(step, named))
         )
         y = None if quant is None else affine(quant)
-        dtype = result_type(step, [nodes[ref].dtype for ref in references(step.args)])
+        given = [nodes[ref] for ref in references(step.args)]
+        dtype = result_type(step, [x.dtype for x in given], [x.chain.value.dim() for x in given])
         floats = not (delegated and integers) or (scheme == TOSA and golden.is_looked_up(step.op))
         arithmetic = _Arithmetic(scheme, integers, floats, y, dtype, delegated)
         nodes.update(_float_step(step, arithmetic, nodes, exact))
@@ -137,8 +138,8 @@ def _last(node: _Node) -> Bounded | None:
     return golden.quantised(result.real, affine(node.quant), result.slack, on_grid=result.on_grid)
 
 
-def result_type(step: Step, given: Sequence[torch.dtype]) -> torch.dtype:
-    """The dtype that a step computes in and returns, unless its result is quantized."""
+def result_type(step: Step, given: Sequence[torch.dtype], ranks: Sequence[int] = ()) -> torch.dtype:
+    """The dtype that a step computes in and returns, unless its result is quantized. ranks: of operands."""
     options = dict(step.kwargs)
     named = options.get("dtype") or options.get("out_dtype")
     if step.op in QUANTIZE:
@@ -155,7 +156,7 @@ def result_type(step: Step, given: Sequence[torch.dtype]) -> torch.dtype:
         return torch.float32
     if rule == FIRST:
         return given[0]
-    joined = reduce(torch.promote_types, given)
+    joined = _joined(given, ranks)
     if joined.is_floating_point:
         return joined
     if rule == TOTAL:
@@ -165,6 +166,19 @@ def result_type(step: Step, given: Sequence[torch.dtype]) -> torch.dtype:
         return torch.float32
     whole = any(not isinstance(number, bool) for number in numbers)
     return torch.int64 if joined == torch.bool and whole else joined
+
+
+def _joined(given: Sequence[torch.dtype], ranks: Sequence[int]) -> torch.dtype:
+    """The type of a result; an operand without dimensions changes that of others to another category alone."""
+    joined = reduce(torch.promote_types, given)
+    wide = [dtype for dtype, rank in zip(given, ranks or (1,) * len(given), strict=True) if rank]
+    most = reduce(torch.promote_types, wide) if wide else joined
+    return joined if _category(joined) > _category(most) else most
+
+
+def _category(dtype: torch.dtype) -> tuple[bool, bool]:
+    """Truths, whole numbers and reals, in order."""
+    return dtype.is_floating_point, dtype != torch.bool
 
 
 def _numbers(step: Step) -> list[Any]:

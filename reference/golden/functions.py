@@ -62,7 +62,9 @@ def elu(x: Bounded, alpha: float = 1, scale: float = 1, input_scale: float = 1) 
     def function(t: Tensor) -> Tensor:
         return torch.where(t > 0, t, alpha * torch.expm1(t.clamp_max(0) * input_scale)) * scale
 
-    steepest = abs(scale) * max(1.0, abs(alpha * input_scale))
+    lowest = (x.value - x.error).clamp_max(0)
+    below = abs(alpha * input_scale) * (input_scale * lowest).clamp_min(0).exp()  # which grows where that is negative
+    steepest = abs(scale) * below.clamp_min(1.0)
     return _steep(function, x, steepest)
 
 
@@ -88,7 +90,7 @@ def cos(x: Bounded) -> Bounded:
     return _steep(torch.cos, x, 1.0)
 
 
-def _steep(function: Callable[[Tensor], Tensor], x: Bounded, slope: float) -> Bounded:
+def _steep(function: Callable[[Tensor], Tensor], x: Bounded, slope: float | Tensor) -> Bounded:
     """A function that is no steeper than `slope` anywhere."""
     return Bounded(function(x.value)) if x.exact else Bounded(function(x.value), x.error * slope)
 

@@ -84,7 +84,10 @@ def matmul(a: Bounded, b: Bounded) -> Bounded:
 def linear(x: Bounded, weight: Bounded, bias: Bounded | None = None) -> Bounded:
     """aten.linear.default: x [..., I], weight [O, I], bias [O]."""
     product = matmul(x, Bounded(weight.value.t(), weight.error if weight.exact else weight.spread().t()))
-    return product if bias is None else add(product, bias)
+    if bias is None:
+        return product
+    found, shape = add(product, bias), product.value.shape  # a bias of more dimensions adds none
+    return found if found.value.shape == shape else Bounded(found.value.reshape(shape), found.spread().reshape(shape))
 
 
 def addmm(bias: Bounded, a: Bounded, b: Bounded, *, beta: float = 1, alpha: float = 1) -> Bounded:

@@ -136,7 +136,7 @@ def _axes(given: Given, x: QTensor) -> list[int]:
     """The dimensions that a reduction takes away, counted from the front; all where none is named."""
     dims = given["dim"]
     axes = [dims] if isinstance(dims, int) else list(dims or range(x.codes.dim()))
-    return [axis % x.codes.dim() for axis in axes]
+    return [axis % max(1, x.codes.dim()) for axis in axes]
 
 
 def _size(given: Given, x: Tensor) -> Pair:

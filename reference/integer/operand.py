@@ -89,7 +89,8 @@ def _same(x: Affine, y: Affine) -> bool:
 
 
 def requantised(codes: Tensor, x: Affine, y: Affine) -> Tensor:
-    return codes if _same(x, y) else tflite.requantize(codes, x, y)
+    """The codes in another quantization; where only the range differs, within that."""
+    return codes.clamp(y.qmin, y.qmax) if _same(x, y) else tflite.requantize(codes, x, y)
 
 
 def require(holds: bool, op: str, found: str, expected: str) -> None:

@@ -89,7 +89,7 @@ def _total(given: Given, y: Affine, *, mean: bool) -> Tensor:
 
 def _dims(dim: Any, rank: int) -> list[int]:
     listed = [dim] if isinstance(dim, int) else list(dim or ())
-    return [axis % rank for axis in listed] or list(range(rank))
+    return [axis % max(1, rank) for axis in listed] or list(range(rank))
 
 
 def _reduced(function: Callable[..., Tensor]) -> Rule:

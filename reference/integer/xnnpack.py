@@ -96,7 +96,8 @@ def output_major(kernel: Tensor, groups: int) -> Tensor:
 
 def mean(given: Given, y: Affine) -> Tensor:
     x = operand(given, "self")
-    dims = sorted(axis % x.codes.dim() for axis in given["dim"])
+    rank = max(1, x.codes.dim())
+    dims = sorted(axis % rank for axis in given["dim"])
     images = x.codes.dim() == 4 and dims == [2, 3] and bool(given["keepdim"])
     require(images, "mean", f"dims {dims} of rank {x.codes.dim()}", "height and width of images, kept")
     return on_images(lambda codes: static.mean(codes, x.affine, y), x.codes)

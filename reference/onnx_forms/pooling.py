@@ -58,4 +58,15 @@ def _nearest(given: Given) -> dict[str, str]:
     return {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
 
 
-bilinear, nearest = _resize(_bilinear), _resize(_nearest)
+bilinear = _resize(_bilinear)
+
+
+def nearest(given: Given) -> Node | None:
+    """Resize. Where a size stays or doubles, torch has no use for the factor itself, which may be a little more."""
+    sizes = array(given["input"]).shape[-2:]
+    factors = [_whole(n, f) for n, f in zip(sizes, given["scale_factors"] or (), strict=False)]
+    return _resize(_nearest)({**given, "scale_factors": factors})
+
+
+def _whole(size: int, factor: float) -> float:
+    return next((float(whole) for whole in (1, 2) if int(size * factor) == whole * size), factor)

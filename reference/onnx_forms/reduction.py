@@ -121,5 +121,6 @@ def batch_norm(given: Given) -> Node:
 
 
 def cumsum(given: Given) -> Node:
-    """CumSum."""
-    return Node("CumSum", [array(given["self"]), np.asarray(given["dim"])])
+    """CumSum, which wants a dimension."""
+    x = array(given["self"])
+    return Node("Reshape", [through("CumSum", np.atleast_1d(x), np.asarray(given["dim"])), ints(x.shape)])

@@ -113,7 +113,7 @@ def log(codes: Tensor, x: Affine, y: Affine) -> Tensor:
     real = _reals(codes, x).astype(np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         found = np.log(real).astype(np.float32)
-    return torch.where(torch.from_numpy(real > 0), _codes(np.nan_to_num(found), y), y.qmin)
+    return torch.where(torch.as_tensor(real > 0), _codes(np.nan_to_num(found), y), y.qmin)
 
 
 def _reals(codes: Tensor, x: Affine) -> np.ndarray:
@@ -124,5 +124,5 @@ def _reals(codes: Tensor, x: Affine) -> np.ndarray:
 def _codes(reals: np.ndarray, y: Affine) -> Tensor:
     """The reals times 1 / sy, in float32, ties away from zero."""
     with np.errstate(over="ignore"):
-        steps = torch.from_numpy(reals * np.float32(1 / y.scale32))
+        steps = torch.as_tensor(reals * np.float32(1 / y.scale32))
     return narrowed(half_away(steps.clamp(-BEYOND, BEYOND)), y)

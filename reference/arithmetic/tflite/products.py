@@ -93,7 +93,7 @@ def mean(codes: Tensor, axes: Sequence[int], keep_dims: bool, x: Affine, y: Affi
     """
     if not axes:
         raise ValueError("MEAN: found no axes, expected at least one")
-    dims = sorted({axis % codes.dim() for axis in axes})
+    dims = sorted({axis % codes.dim() for axis in axes}) if codes.dim() else []
     count = math.prod(codes.shape[dim] for dim in dims)
     multiplier, shift = multiplier_and_shift(x.scale32 / y.scale32)
     more = min(count.bit_length() - 1, 32, 31 + shift)
@@ -110,7 +110,7 @@ def total(codes: Tensor, axes: Sequence[int], keep_dims: bool, x: Affine, y: Aff
     """
     if not axes:
         raise ValueError("SUM: found no axes, expected at least one")
-    dims = sorted({axis % codes.dim() for axis in axes})
+    dims = sorted({axis % codes.dim() for axis in axes}) if codes.dim() else []
     return narrowed(rescaled(centred(codes, x).sum(dims, keepdim=keep_dims), x.scale32 / y.scale32), y)
 
 
