@@ -30,7 +30,10 @@ ELEMENT_LIMIT: Final = 2**28
 """Elements of one value."""
 
 SIZE_LIMIT: Final = 2**20
-"""Kernels, strides, paddings and the like."""
+"""Kernels, paddings and the like."""
+
+STEP_LIMIT: Final = 2**31 - 1
+"""Strides and dilations, which make nothing larger."""
 
 GROUP_UNIT: Final = 32
 """A group of 4-bit weights is a multiple of this many."""
@@ -59,6 +62,7 @@ _QUANTISATIONS: Final = {
 }
 _SMALLEST: Final = float(np.finfo(np.float32).smallest_normal)
 _LARGEST: Final = float(np.finfo(np.float32).max)
+_STEPS: Final = ("stride", "subsampling", "dilation")
 _POSITIVE: Final = ("kernel_", "subsampling_", "pooling_", "stride_", "group", "new_height", "new_width")
 _LISTS: Final = ("perm", "new_shape", "offsets", "sizes", "pre_paddings", "post_paddings")
 
@@ -253,7 +257,8 @@ def _check_option(op: str, name: str, number: object, where: str) -> None:
             raise FormatError(name, number, "a finite number", where)
     elif isinstance(number, int):
         positive = name.startswith(_POSITIVE) or (name.startswith("dilation") and op != "AvgPooling2d")
-        _check_range(name, number, int(positive), SIZE_LIMIT, where)
+        limit = STEP_LIMIT if name.startswith(_STEPS) else SIZE_LIMIT
+        _check_range(name, number, int(positive), limit, where)
     else:
         raise FormatError(name, number, "a number", where)
 

@@ -91,6 +91,8 @@ def reciprocals(node: fx.Node, context: Context) -> str | None:
     values = divisor_values(node, context)
     if values is None or nonzero_divisor(node, context) is not None:
         return None
+    if values.numel() == 0:
+        return "no divisor"
     scale = reciprocal_scale(values)
     return None if LEAST_SCALE <= scale <= LARGEST_SCALE else f"reciprocals with scale {scale:.6g}"
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from torch import fx
 
 from npu_assay.partitioners.exir.nodes import argument, non_negative, operand, rank, shape, size_text
+from npu_assay.partitioners.exir.ops import target_name
 from npu_assay.partitioners.exir.rules import rule
 from npu_assay.partitioners.neutron.formats import channel_dim, permuted, supported_transposition, to_nhwc
 from npu_assay.partitioners.neutron.support.common import (
@@ -14,6 +16,7 @@ from npu_assay.partitioners.neutron.support.common import (
 )
 from npu_assay.partitioners.neutron.support.rule import Context
 
+NEAREST = "aten.upsample_nearest2d.vec"
 SCALES = (2, 4)
 AXIS_SCALES = (1, 2, 4, 8)
 
@@ -149,7 +152,7 @@ def resize_scale(node: fx.Node, context: Context) -> str | None:
     """height and width must both be scaled by the same factor, one of [2, 4]"""
     before, after = shape(operand(node))[2:], shape(node)[2:]
     if any(after == tuple(scale * size for size in before) for scale in SCALES):
-        return None
+        return _other_factor(node, before, after)
     return f"{size_text(before)} to {size_text(after)}"
 
 
@@ -158,5 +161,14 @@ def axis_scale(node: fx.Node, context: Context) -> str | None:
     """height and width must each be scaled by one of [1, 2, 4, 8]"""
     before, after = shape(operand(node))[2:], shape(node)[2:]
     if all(big in [scale * small for scale in AXIS_SCALES] for small, big in zip(before, after, strict=True)):
-        return None
+        return _other_factor(node, before, after)
     return f"{size_text(before)} to {size_text(after)}"
+
+
+def _other_factor(node: fx.Node, before: Sequence[int], after: Sequence[int]) -> str | None:
+    """A factor that only rounds to these sizes: torch reads pixels by it, the device by the sizes."""
+    position = 2 if target_name(node.target) == NEAREST else 3
+    if position == 3 and argument(node, 2, "align_corners"):
+        return None
+    factors = zip(argument(node, position, "scale_factors") or (), before, after, strict=False)
+    return next((f"factor {factor!r}" for factor, small, big in factors if factor * small != big), None)

@@ -72,7 +72,8 @@ def clamp(codes: Tensor, lo: float | None, hi: float | None, x: Affine, y: Affin
 
 def _code(limit: np.float32, y: Affine) -> int:
     """A limit's code: f32(f32(limit / sy) + zero point), ties to even, saturated."""
-    found = float(limit / f32(y.scale32) + f32(y.zero_point))
+    with np.errstate(over="ignore"):  # which the range of the codes cuts off
+        found = float(limit / f32(y.scale32) + f32(y.zero_point))
     return round(max(y.qmin, min(y.qmax, found)))
 
 
