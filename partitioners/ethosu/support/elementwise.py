@@ -40,7 +40,7 @@ def whole_number(node: fx.Node, context: Context) -> str | None:
     # No integer equals another number.
     number = argument(node, 1, "other")
     plain = dtype_of(node.all_input_nodes[0]) not in (torch.float32, torch.float16)
-    return f"{number}" if plain and float(number) != int(number) else None
+    return f"{number}" if plain and not float(number).is_integer() else None
 
 
 @rule("code_dtype")
