@@ -128,7 +128,7 @@ def mixed_dtype(node: fx.Node, context: Context) -> str | None:
 def per_tensor(node: fx.Node, context: Context) -> str | None:
     """only weights and biases may have a scale per channel"""
     # Weights and biases of products are the only operands whose channels are told apart.
-    constants = node.args[1:3] if context.traits(node).is_weighted else ()
+    constants = set(node.args[1:3]) - {node.args[0]} if context.traits(node).is_weighted else ()
     for member in neighbours(node):
         if is_named(member, *PER_CHANNEL) and not (member in constants and context.is_constant(member)):
             return member.name
