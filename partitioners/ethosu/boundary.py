@@ -63,7 +63,15 @@ def _may_stay(node: fx.Node, nodes: Collection[fx.Node], refused: Reasons) -> bo
     elif user is not None:
         found = f"{user.name} uses {type_text(dtype_of(node))}"
         refused[node] = (rejection(node, "real_output", found, SENTENCES["real_output"]),)
-    return source is None and user is None
+    elif _is_real_and_unread(node):
+        refused[node] = (rejection(node, "real_output", f"nobody uses {node.name}", SENTENCES["real_output"]),)
+    return source is None and user is None and node not in refused
+
+
+def _is_real_and_unread(node: fx.Node) -> bool:
+    """Whether nobody gives real numbers codes; of several results, one may be left."""
+    kind = dtype_of(node)
+    return not node.users and kind is not None and kind.is_floating_point and target_name(node.target) != GETITEM
 
 
 def _real_output(node: fx.Node, nodes: Collection[fx.Node]) -> fx.Node | None:
