@@ -69,11 +69,10 @@ def _look_up(operation: Operation, tensor: str, entries: Array) -> str:
 
 
 def entries_of_wide(quant: QParams, y: QParams, function: Callable[[torch.Tensor], torch.Tensor]) -> Array:
-    """A function of reals from codes to codes of `y`: 513 entries, for every 128th code and one after the last."""
-    codes = torch.linspace(quant.qmin, quant.qmax + 1, 513, dtype=torch.int32).clamp(quant.qmin, quant.qmax) & ~127
+    """A function of reals from codes to codes of `y`: 513 entries, for every 128th number of 16 bits, named or not."""
+    codes = torch.arange(-(2**15), 2**15 + 1, 128).clamp(max=2**15 - 1)
     numbers = dequantised(codes.to(torch.int16), quant)
-    if quant.qmax == 2**15 - 1:
-        numbers[-1] = (2**15 - quant.zero_point) * quant.scale
+    numbers[-1] = (2**15 - quant.zero_point) * quant.scale
     entries: Array = quantised(function(numbers), y).to(torch.int16).numpy()
     return entries
 
