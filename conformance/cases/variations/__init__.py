@@ -20,7 +20,7 @@ from npu_assay.conformance.cases.variations.arguments import arguments, left_out
 from npu_assay.conformance.cases.variations.base import Base, Variation
 from npu_assay.conformance.cases.variations.numbers import extremes, magnitudes, special_numbers
 from npu_assay.conformance.cases.variations.operands import exchanged, quantizations, sizes, types
-from npu_assay.conformance.cases.variations.readers import behind, read_by_others, results_read
+from npu_assay.conformance.cases.variations.readers import after_others, read_by_others, results_read
 from npu_assay.conformance.judge.numerics import golden
 from npu_assay.conformance.predicates.applications import NoProgram, application
 from npu_assay.conformance.programs.build import model_inputs, module
@@ -40,7 +40,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         "type": types,
         "exchanged": exchanged,
         "read": read_by_others,
-        "behind": behind,
+        "after": after_others,
         "results": results_read,
         "extreme": extremes,
         "special": special_numbers,

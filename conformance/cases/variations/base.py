@@ -36,7 +36,7 @@ class Base:
 
     @property
     def values(self) -> tuple[Value, ...]:
-        """Those of its operands that are values of the program."""
+        """Values of the program among its operands."""
         names = {ref.name for ref in self.operands}
         return tuple(value for value in self.graph.values if value.name in names)
 

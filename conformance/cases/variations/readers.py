@@ -5,35 +5,37 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from npu_assay.conformance.cases.make import RELU
 from npu_assay.conformance.cases.variations.base import Base, Variation
 from npu_assay.conformance.programs.graph import Graph, Quant, Ref, Step, renamed
 
-OTHERS = ("aten.abs.default", "aten.neg.default", "aten.relu.default")
-"""Readers that take any shape; of which kind they are is all that counts."""
+ABS = "aten.abs.default"
+NEG = "aten.neg.default"
+"""With RELU, neighbors that take any shape; that they are of different kinds is all that counts."""
 
 
 def read_by_others(base: Base) -> Iterator[Variation]:
     """Each operand read by another operator, too: before the step, after it, and by the same operator again."""
     for ref in base.operands[::-1]:
         quant = _quant(base, ref)
-        for op in OTHERS:
+        for op in (ABS, NEG, RELU):
             reader = Step(base.beside, op, (ref,), (), quant)
             kind = op.split(".")[1]
-            yield f"{ref.name}_by_{kind}", _after(base, reader)
+            yield f"{ref.name}_by_{kind}", _with_reader(base, reader)
             yield f"{ref.name}_before_by_{kind}", _before(base, reader)
         product = Step(base.beside, "aten.mul.Tensor", (ref, ref), (), quant)
-        yield f"{ref.name}_by_mul", _after(base, product)
-    yield "all_again", _after(base, replace(base.step, name=base.beside))
+        yield f"{ref.name}_by_mul", _with_reader(base, product)
+    yield "all_again", _with_reader(base, replace(base.step, name=base.beside))
 
 
-def behind(base: Base) -> Iterator[Variation]:
-    """Each operand behind another operator, the last one first, and behind two; all of them."""
+def after_others(base: Base) -> Iterator[Variation]:
+    """Each operand after another operator, the last one first, and after two; all of them."""
     for ref in base.operands[::-1]:
-        for op in OTHERS:
+        for op in (ABS, NEG, RELU):
             kind = op.split(".")[1]
-            yield f"{ref.name}_behind_{kind}", _behind(base, (ref,), op)
-    yield "all_behind_abs", _behind(base, base.operands, OTHERS[0])
-    yield "all_behind_neg", _behind(base, base.operands, OTHERS[1])
+            yield f"{ref.name}_after_{kind}", _after_others(base, (ref,), op)
+    yield "all_after_abs", _after_others(base, base.operands, ABS)
+    yield "all_after_neg", _after_others(base, base.operands, NEG)
 
 
 def results_read(base: Base) -> Iterator[Variation]:
@@ -56,9 +58,7 @@ def results_read(base: Base) -> Iterator[Variation]:
     yield "by_one_and_returned", replace(base.graph, steps=(*base.graph.steps, abs_), outputs=(first, Ref(abs_.name)))
     again = replace(abs_, name=base.beside, args=(Ref(abs_.name),))
     yield "by_a_chain", replace(base.graph, steps=(*base.graph.steps, abs_, again), outputs=(Ref(again.name),))
-    alone = (
-        Step(base.beside, OTHERS[0], (base.operands[0],), (), _quant(base, base.operands[0])) if base.operands else None
-    )
+    alone = Step(base.beside, ABS, (base.operands[0],), (), _quant(base, base.operands[0])) if base.operands else None
     if alone is not None:
         yield "by_nobody", replace(base.graph, steps=(*base.graph.steps, alone), outputs=(Ref(base.beside),))
     yield (
@@ -74,7 +74,7 @@ def _quant(base: Base, ref: Ref) -> Quant | None:
     return None if quant is not None and quant.axis is not None else quant
 
 
-def _after(base: Base, reader: Step) -> Graph:
+def _with_reader(base: Base, reader: Step) -> Graph:
     return replace(base.graph, steps=(*base.graph.steps, reader), outputs=(*base.graph.outputs, Ref(reader.name)))
 
 
@@ -84,11 +84,11 @@ def _before(base: Base, reader: Step) -> Graph:
     return replace(base.graph, steps=steps, outputs=(*base.graph.outputs, Ref(reader.name)))
 
 
-def _behind(base: Base, refs: tuple[Ref, ...], op: str) -> Graph:
+def _after_others(base: Base, refs: tuple[Ref, ...], op: str) -> Graph:
     place, names, before = base.graph.steps.index(base.step), dict[str, str](), list[Step]()
     for ref in refs:
         if ref.index == 0 and not _is_constant(base, ref):
-            names[ref.name] = f"{ref.name}_behind"
+            names[ref.name] = f"{ref.name}_after"
             before.append(Step(names[ref.name], op, (ref,), (), _quant(base, ref)))
     step = base.step
     graph = base.with_step(args=renamed(step.args, names), kwargs=renamed(step.kwargs, names))
