@@ -148,7 +148,7 @@ def _with(base: Base, name: str, other: Any, graph: Graph | None = None) -> Grap
             tied = (tuple(item) if isinstance(item, list) else item for item in between)
             return base.with_step(args=(*step.args, *tied, other))
         return base.with_step(kwargs=tuple({**dict(step.kwargs), name: other}.items()))
-    return base.with_step(args=(*step.args[:place], other, *step.args[place + 1 :]))
+    return base.with_step(args=replaced(step.args, place, other))
 
 
 def _text(found: Any) -> str:

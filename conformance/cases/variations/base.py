@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from npu_assay.conformance.predicates.features import Application
 from npu_assay.conformance.programs.graph import Graph, Ref, Step, Value, references
 
 Variation = tuple[str, Graph]
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Base:
 
     @property
     def operands(self) -> tuple[Ref, ...]:
-        """What the step takes, each once."""
+        """The tensors that the step takes, each once."""
         return tuple(dict.fromkeys(references((self.step.args, self.step.kwargs))))
 
     @property
@@ -57,10 +58,10 @@ class Base:
 
 
 def ends(count: int) -> tuple[int, ...]:
-    """The first, second and last of so many, each once."""
+    """The places of the last, second and first of so many, each once."""
     return tuple(dict.fromkeys(place for place in (count - 1, 1, 0) if 0 <= place < count))
 
 
-def replaced(items: tuple[Any, ...], place: int, item: Any) -> tuple[Any, ...]:
+def replaced(items: tuple[Item, ...], place: int, item: Item) -> tuple[Item, ...]:
     """Items with another one in a place."""
     return (*items[:place], item, *items[place + 1 :])

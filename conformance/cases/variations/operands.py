@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
 from npu_assay.conformance.cases.variations.base import Base, Variation, ends, replaced
-from npu_assay.conformance.programs.graph import Graph, Quant, Ref, Value, renamed
+from npu_assay.conformance.programs.graph import Graph, Quant, Value, references, renamed
 
 LARGE = 20_001
 """Numbers of a tensor past the blocks of most kernels."""
@@ -53,10 +54,7 @@ def sizes(base: Base) -> Iterator[Variation]:
 
 
 def _large(value: Value, axis: int) -> int:
-    rest = 1
-    for place, size in enumerate(value.shape):
-        rest *= 1 if place == axis else max(size, 1)
-    return LARGE // rest + 1
+    return LARGE // math.prod(max(size, 1) for size in replaced(value.shape, axis, 1)) + 1
 
 
 def quantizations(base: Base) -> Iterator[Variation]:
@@ -133,13 +131,5 @@ def exchanged(base: Base) -> Iterator[Variation]:
 def _renamed(base: Base, names: dict[str, str]) -> Graph:
     step = base.step
     graph = base.with_step(args=renamed(step.args, names), kwargs=renamed(step.kwargs, names))
-    read = {ref.name for each in graph.steps for ref in _refs(each.args)} | {ref.name for ref in graph.outputs}
+    read = {ref.name for ref in references((tuple(each.args for each in graph.steps), graph.outputs))}
     return replace(graph, values=tuple(v for v in graph.values if v.name in read or not v.constant))
-
-
-def _refs(argument: Any) -> Iterator[Ref]:
-    if isinstance(argument, Ref):
-        yield argument
-    elif isinstance(argument, tuple):
-        for item in argument:
-            yield from _refs(item)

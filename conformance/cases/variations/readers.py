@@ -51,16 +51,14 @@ def results_read(base: Base) -> Iterator[Variation]:
         yield "all_results", replace(base.graph, outputs=tuple(made))
         yield "results_turned", replace(base.graph, outputs=tuple(made[::-1]))
     yield "result_twice", replace(base.graph, outputs=(first, first))
-    abs_, neg = (
-        Step(f"{base.beside}_{name}", f"aten.{name}.default", (first,), (), step.quant) for name in ("abs", "neg")
-    )
+    abs_, neg = (Step(f"{base.beside}_{op.split('.')[1]}", op, (first,), (), step.quant) for op in (ABS, NEG))
     yield "by_two", replace(base.graph, steps=(*base.graph.steps, abs_, neg), outputs=(Ref(neg.name), Ref(abs_.name)))
     yield "by_one_and_returned", replace(base.graph, steps=(*base.graph.steps, abs_), outputs=(first, Ref(abs_.name)))
     again = replace(abs_, name=base.beside, args=(Ref(abs_.name),))
     yield "by_a_chain", replace(base.graph, steps=(*base.graph.steps, abs_, again), outputs=(Ref(again.name),))
-    alone = Step(base.beside, ABS, (base.operands[0],), (), _quant(base, base.operands[0])) if base.operands else None
-    if alone is not None:
-        yield "by_nobody", replace(base.graph, steps=(*base.graph.steps, alone), outputs=(Ref(base.beside),))
+    for ref in base.operands[:1]:
+        alone = Step(base.beside, ABS, (ref,), (), _quant(base, ref))
+        yield "by_nobody", replace(base.graph, steps=(*base.graph.steps, alone), outputs=(Ref(alone.name),))
     yield (
         "read_as_real",
         replace(base.graph, steps=(*base.graph.steps, replace(abs_, quant=None)), outputs=(Ref(abs_.name), first)),
