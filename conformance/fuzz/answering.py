@@ -58,7 +58,8 @@ def _answer(work: Work) -> None:
     if question.runs and all(bool(x.isfinite().all()) for x in found.expected):
         runs(work, lowered, given, sources)
     work.settings()
-    compile_again(work, lowered, sources)
+    compile_again(work, lowered)
+    found.late += sources.changes()
 
 
 def _plain(question: Question) -> ExportedProgram | None:

@@ -9,7 +9,7 @@ import hashlib
 from dataclasses import replace
 
 from npu_assay.conformance.programs.graph import Case, Fill, Graph, Value
-from npu_assay.conformance.programs.variation_names import SIDE
+from npu_assay.conformance.programs.variation_names import OPENED, SIDE
 
 APART = 1_000_003
 """The seeds of one case are letters summed up and small numbers: far less than this."""
@@ -17,6 +17,7 @@ FURTHER = 999_983
 """Seeds of further inputs of one program."""
 OPEN = Fill("open")
 Fills = tuple[Fill, ...]
+Sizes = tuple[tuple[int, ...], ...]
 
 
 def reseeded(case: Case, seed: int) -> Case:
@@ -64,12 +65,28 @@ def fills(graph: Graph) -> Fills:
     return tuple(value.fill for value in graph.values if not value.constant)
 
 
-def filled(graph: Graph, fills: Fills) -> Graph:
-    """The program with these numbers in its inputs. Raises ValueError for another count than it has."""
-    inputs = [value.name for value in graph.values if not value.constant]
-    given = dict(zip(inputs, fills, strict=True))
-    values = (replace(v, fill=given[v.name]) if v.name in given else v for v in graph.values)
+def sizes(graph: Graph) -> Sizes:
+    """The shapes of a program's inputs, in order."""
+    return tuple(value.shape for value in graph.values if not value.constant)
+
+
+def filled(graph: Graph, fills: Fills, sizes: Sizes | None = None) -> Graph:
+    """The program with these numbers and sizes in its inputs. Raises ValueError for another count than it has."""
+    inputs = [value for value in graph.values if not value.constant]
+    shapes = [value.shape for value in inputs] if sizes is None else sizes
+    given = {v.name: replace(v, fill=f, shape=s) for v, f, s in zip(inputs, fills, shapes, strict=True)}
+    return replace(graph, values=tuple(given.get(value.name, value) for value in graph.values))
+
+
+def stretched(graph: Graph, by: int) -> Graph:
+    """The program with so much added to every size above 1 that is open, of which at least 2 is left."""
+    values = (replace(v, shape=tuple(_stretched(v, axis, by) for axis in range(len(v.shape)))) for v in graph.values)
     return replace(graph, values=tuple(values))
+
+
+def _stretched(value: Value, axis: int, by: int) -> int:
+    size = value.shape[axis]
+    return max(2, size + by) if axis in value.dynamic and size > 1 else size
 
 
 ONE_IN = 8
@@ -81,6 +98,11 @@ def is_first(name: str, side: str) -> bool:
     Its blobs also run where nothing was compiled, and its program takes turns with another one of the row.
     """
     return side == "accept" and name.endswith("/baseline")
+
+
+def runs_once(name: str, side: str) -> bool:
+    """Whether the program of this id is tagged, compiled and run once: a variation that is not about sizes to come."""
+    return side == SIDE and f"/{SIDE}/{OPENED}." not in name
 
 
 def is_thorough(name: str, side: str) -> bool:

@@ -16,7 +16,7 @@ from torch.export import ExportedProgram
 
 from npu_assay.conformance.common.describing import describe, frames
 from npu_assay.conformance.common.errors import NotRunError
-from npu_assay.conformance.programs.build import materialise, model_inputs
+from npu_assay.conformance.programs.build import build, materialise, model_inputs
 from npu_assay.conformance.programs.graph import Value
 from npu_assay.conformance.programs.seeds import filled
 from npu_assay.conformance.record.levels import COMPILES, reaches
@@ -106,21 +106,25 @@ def _answer(work: Work) -> None:
     question, found = work.question, work.answer
     sources = Sources.of(value for value in question.graph.values if value.constant)
     work.enter("passes")
-    program = prepared(question.graph, work.backend, question.preserve, question.mark)
+    how = (question.graph, question.preserve, question.mark)
+    program = prepared(how[0], work.backend, *how[1:]) if question.passes else build(*how)
     found.nodes = outline(program.graph)
     work.enter("partition")
     if not reaches(question.level, COMPILES):
         _tagged(work, program)
         work.settings()
-        _partition_again(work, program)
+        if not question.once:
+            _partition_again(work, program)
         found.late += sources.changes()
         return
     lowered = _lowered(work, program)
     if reaches(question.level, RUN):
         runs(work, lowered, drawn(work), sources)
     work.settings()
-    _partition_again(work, program)
-    compile_again(work, lowered, sources)
+    if not question.once:
+        _partition_again(work, program)
+        compile_again(work, lowered)
+    found.late += sources.changes()
     for tool in question.tools:
         work.enter(tool)
         _ask_tool(work, lowered, tool)
@@ -180,13 +184,12 @@ def delegates(program: ExportedProgram) -> Iterator[LoweredBackendModule]:
             yield program.graph_module.get_submodule(node.args[0].target)
 
 
-def compile_again(work: Work, lowered: ExportedProgram, sources: Sources) -> None:
+def compile_again(work: Work, lowered: ExportedProgram) -> None:
     """Compile each partition a second time."""
     work.enter("compile again")
     for delegate in delegates(lowered):
         again = work.backend.details.preprocess(delegate.original_module, delegate.compile_specs)
         work.answer.blobs_again.append(bytes(again.processed_bytes))
-    work.answer.late += sources.changes()
 
 
 def _ask_tool(work: Work, lowered: ExportedProgram, tool: str) -> None:
@@ -211,12 +214,12 @@ def runs(work: Work, lowered: ExportedProgram, given: Inputs, sources: Sources) 
     Where that is asked, the second and the third input also run as the first one of a program that is loaded anew. So
     each input runs at two places, counted from when the program was loaded, or by twos and threes from the beginning.
     """
-    graphs = [filled(work.question.graph, fills) for fills in given.runs]
+    graphs = [filled(work.question.graph, *drawn) for drawn in zip(given.runs, given.sizes, strict=True)]
     sources = sources.and_of(value for value in graphs[0].values if not value.constant)
     inputs = list(map(model_inputs, graphs))
     device = _Device(work, lowered)
     work.answer.runs[FIRST] = device.run(inputs[0])
-    if device.delegated:
+    if device.delegated and not work.question.once:
         for name, number in RUNS[1:]:
             device.keeps = work.question.elsewhere and name == SECOND
             work.answer.runs[name] = device.run(inputs[number])

@@ -54,13 +54,14 @@ def read_question(text: bytes) -> Question:
 def inputs_bytes(inputs: Inputs) -> bytes:
     """A program's inputs as `read_inputs` takes them."""
     runs = [list(map(vars, fills)) for fills in (*inputs.runs, inputs.beside)]
-    return json.dumps(runs).encode()
+    return json.dumps([*runs, inputs.sizes]).encode()
 
 
 def read_inputs(text: bytes) -> Inputs:
     """The inputs that `inputs_bytes` wrote."""
-    *runs, beside = (tuple(map(_read_fill, fills)) for fills in json.loads(text))
-    return Inputs(tuple(runs), beside)
+    *written, sizes = json.loads(text)
+    *runs, beside = (tuple(map(_read_fill, fills)) for fills in written)
+    return Inputs(tuple(runs), _read(sizes), beside)
 
 
 def _graph(graph: Graph) -> dict[str, Any]:

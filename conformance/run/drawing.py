@@ -1,6 +1,7 @@
 """The inputs that a program runs on, drawn by who judges when the backend has compiled: no blob can hold the answers.
 
-The first are the case's own. The second follow from the program and its blobs: the same in every run with the same
+The first are the case's own. Sizes that a program leaves open are larger in the second run, and smaller in the third
+one, where torch takes them. The second follow from the program and its blobs: the same in every run with the same
 blobs, and unknown to whoever makes these. The third follow from a secret of the run as well, so that no memory of
 earlier runs has them. What a case lists (indices, special numbers) stays as it is: the operator may be defined for
 nothing else.
@@ -11,8 +12,9 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 
+from npu_assay.conformance.predicates.applications import runs
 from npu_assay.conformance.programs.graph import Graph
-from npu_assay.conformance.programs.seeds import fills, redrawn
+from npu_assay.conformance.programs.seeds import fills, redrawn, sizes, stretched
 from npu_assay.conformance.record.results import program_sha256
 from npu_assay.conformance.run.question import Inputs
 
@@ -41,9 +43,16 @@ class Drawing:
         self.blobs = blobs
         known = (program_sha256(self.graph), blobs)
         numbers = (0, _number(*known), _number(*known, self.secret))
-        self.graphs = tuple(redrawn(self.graph, number) for number in numbers)
+        bases = (self.graph, _at_sizes(self.graph, 1), _at_sizes(self.graph, -1))
+        self.graphs = tuple(map(redrawn, bases, numbers))
         beside = () if self.beside is None else fills(self.beside)
-        return Inputs(tuple(map(fills, self.graphs)), beside)
+        return Inputs(tuple(map(fills, self.graphs)), tuple(map(sizes, self.graphs)), beside)
+
+
+def _at_sizes(graph: Graph, by: int) -> Graph:
+    """The program at other open sizes; as it is where torch does not take these."""
+    other = stretched(graph, by) if any(value.dynamic for value in graph.values) else graph
+    return other if other == graph or runs(other) else graph
 
 
 def _number(*known: str) -> int:

@@ -28,7 +28,8 @@ from npu_assay.conformance.judge.patterns import pattern
 from npu_assay.conformance.judge.second_golden import golden_failures
 from npu_assay.conformance.programs.build import build
 from npu_assay.conformance.programs.graph import Case, Graph, Quant
-from npu_assay.conformance.programs.seeds import is_first, is_thorough, opened
+from npu_assay.conformance.programs.seeds import is_first, is_thorough, opened, runs_once
+from npu_assay.conformance.programs.variation_names import has_passes
 from npu_assay.conformance.record.levels import COMPILES, NUMBERS, TAGS, reaches
 from npu_assay.conformance.record.levels import RUNS as RUN
 from npu_assay.conformance.record.results import (
@@ -113,7 +114,8 @@ def asked(
     """What a case asks of a backend. beside: a program that a row's first case takes turns with."""
     first, anew = is_first(case.id, case.side), is_thorough(case.id, case.side)
     beside = opened(beside) if first and beside is not None else None
-    return question(case, table, tools=tuple(tools), elsewhere=first, anew=anew, beside=beside, level=level)
+    how = {"once": runs_once(case.id, case.side), "passes": has_passes(case.id)}
+    return question(case, table, tools=tuple(tools), elsewhere=first, anew=anew, beside=beside, level=level, **how)
 
 
 def partners(cases: Iterable[Case]) -> dict[str, str]:
@@ -151,8 +153,9 @@ def judged(
         if given.error is not None and (fault := fault_of_program(case, table)) is not None:
             seen.fail(SUITE, fault)
             return
-        _judge(case, table, given, drawing, asked(case, table, tools, level=level), elsewhere, seen)
-        if FIRST in given.runs and level == NUMBERS:
+        question = asked(case, table, tools, level=level)
+        _judge(case, table, given, drawing, question, elsewhere, seen)
+        if FIRST in given.runs and level == NUMBERS and not question.once:
             seen.failures += golden_failures(case.graph)
 
     return result_of(case, judge)
@@ -260,7 +263,8 @@ def _judge(
     judge_end(given, seen)
     judge_whole(given, question, seen)
     if given.finished:
-        seen.finish("delegates", "mutation", "determinism", "empty", *(["tool"] if question.tools else []))
+        again = () if question.once else ("determinism",)
+        seen.finish("delegates", "mutation", *again, "empty", *(["tool"] if question.tools else []))
 
 
 def judge_blobs(case: Case, given: Answer, seen: Observation, level: str = NUMBERS) -> None:
@@ -403,7 +407,7 @@ def judge_again(given: Answer, seen: Observation) -> None:
 
 def judge_partitions(given: Answer, table: Table, seen: Observation) -> None:
     """A partition computes something, and compiles to the same bytes again."""
-    if given.tags_again is None:
+    if given.error is not None:
         return
     for _ in range(empty_partitions(given.nodes, given.tags or {}, working(table))):
         seen.fail("empty", "a partition computes nothing: it holds only quantize, dequantize and copies")
@@ -421,17 +425,17 @@ def judge_whole(given: Answer, question: Question, seen: Observation) -> None:
     """An answer that names no error leaves nothing out of what was asked."""
     partitions = len(set((given.tags or {}).values()))
     runs = {FIRST} if question.runs else set()
-    if partitions and question.runs:
+    if partitions and question.runs and not question.once:
         runs |= {name for name, _ in RUNS} | ({ANEW + name for name, _ in FRESH} if question.anew else set())
     blobs = -1 if given.blobs is None else len(given.blobs)
     whole = {
         "its end": given.finished,
-        "tags": given.tags is not None and given.tags_again is not None,
+        "tags": given.tags is not None and (question.once or given.tags_again is not None),
     }
     if reaches(question.level, COMPILES):
         whole |= {
             f"blobs of {partitions} partitions": blobs == partitions,
-            "as many blobs again": blobs >= 0 and len(given.blobs_again) == partitions,
+            "as many blobs again": blobs >= 0 and len(given.blobs_again) == (0 if question.once else partitions),
         }
     if reaches(question.level, RUN):
         whole |= {

@@ -16,7 +16,7 @@ from typing import Any
 from torch import Tensor
 
 from npu_assay.conformance.programs.graph import Graph
-from npu_assay.conformance.programs.seeds import Fills
+from npu_assay.conformance.programs.seeds import Fills, Sizes
 from npu_assay.conformance.record.levels import NUMBERS
 from npu_assay.conformance.record.results import Failure
 from npu_assay.conformance.run.outline import Node, Tags
@@ -28,7 +28,8 @@ class Question:
 
     preserve, mark: see `programs.build`. backend_id: of the delegates. options: of the partitioner. tools: blob checks
     to ask. elsewhere: say what each delegate was given, too. anew: run further inputs on the program as it is loaded
-    anew, too. beside: another program to run in turn with this one.
+    anew, too. beside: another program to run in turn with this one. once: tag, compile and run once, on the first
+    inputs. passes: whether the backend's passes run first.
     random: a program that no one vouches for; it need not be one that torch takes. runs: whether it has an answer.
     level: how far to go (`record.levels`).
     """
@@ -42,6 +43,8 @@ class Question:
     elsewhere: bool = False
     anew: bool = False
     beside: Graph | None = None
+    once: bool = False
+    passes: bool = True
     random: bool = False
     runs: bool = True
     level: str = NUMBERS
@@ -50,9 +53,10 @@ class Question:
 
 @dataclass(frozen=True)
 class Inputs:
-    """The fills of a program's inputs for each run, and those of the program beside it."""
+    """The fills and sizes of a program's inputs for each run, and the fills of the program beside it."""
 
     runs: tuple[Fills, ...]
+    sizes: tuple[Sizes, ...]
     beside: Fills = ()
 
 

@@ -7,28 +7,36 @@ unspecified, numbers are judged.
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
-from itertools import islice
+from itertools import chain, islice
 from types import MappingProxyType
 
 from npu_assay.conformance.cases.drafts import OPERATOR
 from npu_assay.conformance.cases.variations.arguments import arguments, left_out, list_items, pairs_of_items
-from npu_assay.conformance.cases.variations.base import Base, Variation
+from npu_assay.conformance.cases.variations.base import Base, Kind, Variation
+from npu_assay.conformance.cases.variations.decomposed import decomposed
 from npu_assay.conformance.cases.variations.numbers import extremes, magnitudes, special_numbers
-from npu_assay.conformance.cases.variations.operands import exchanged, quantizations, sizes, types
-from npu_assay.conformance.cases.variations.readers import after_others, read_by_others, results_read
+from npu_assay.conformance.cases.variations.operands import exchanged, open_sizes, quantizations, sizes, types
+from npu_assay.conformance.cases.variations.readers import after_others, images, read_by_others, results_read
+from npu_assay.conformance.cases.variations.twins import products, twins
 from npu_assay.conformance.judge.numerics import golden
 from npu_assay.conformance.predicates.applications import NoProgram, application
+from npu_assay.conformance.predicates.features import Application
 from npu_assay.conformance.programs.build import model_inputs, module
-from npu_assay.conformance.programs.graph import Case, Graph
-from npu_assay.conformance.programs.variation_names import ALL, NONE, SIDE
+from npu_assay.conformance.programs.graph import Case, Graph, Value
+from npu_assay.conformance.programs.variation_names import ALL, FLOW, NONE, OPENED, SIDE
 from npu_assay.reference.golden import GoldenError
 
-Kind = Callable[[Base], Iterator[Variation]]
+
+def without_passes(base: Base) -> Iterator[Variation]:
+    """The program as it is, which nothing has made ready for the backend."""
+    yield "without_passes", base.graph
+
+
 KINDS: Mapping[str, Kind] = MappingProxyType(
     {
         "argument": arguments,
@@ -42,6 +50,12 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         "read": read_by_others,
         "after": after_others,
         "results": results_read,
+        "image": images,
+        "twin": twins,
+        "product": products,
+        "parts": decomposed,
+        OPENED: open_sizes,
+        FLOW: without_passes,
         "extreme": extremes,
         "special": special_numbers,
         "magnitude": magnitudes,
@@ -50,26 +64,44 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
 
 
 SMALL = 2**16  # numbers of a program that is tried
-FIRST, FURTHER = 3, 2
-"""Chosen of a row and precision: so many programs of each kind for its first plain one, and kinds for each other."""
+FIRST, ALIKE, FURTHER = 4, 1, 1
+"""Chosen: programs of each kind for a row's first plain one, for the first one of each other precision, and kinds, of
+which one program each, for every other one."""
 
 
 def variations(cases: Sequence[Case], how: str) -> Iterator[Case]:
     """The variations of a table's plain accepted cases, as many as one of `HOW` says, and no program twice."""
-    turns, seen = Counter[tuple[str, str | None]](), {case.graph for case in cases if how != NONE}
+    turns, seen = defaultdict[str, Counter[str | None]](Counter), {case.graph for case in cases if how != NONE}
     for case in filter(_is_plain, cases) if how != NONE else ():
-        turn = turns[case.row, case.precision]
-        turns[case.row, case.precision] += 1
-        for kind in KINDS if how == ALL or not turn else _in_turn(turn):
-            most = None if how == ALL else 1 if turn else FIRST
-            for label, graph in _chosen(list(_labelled(case, kind).items()), most, case, seen):
+        turn = turns[case.row][case.precision]
+        turns[case.row][case.precision] += 1
+        for kind, start, most in _every() if how == ALL else _in_turn(turn, len(turns[case.row]) - 1):
+            for label, graph in islice(_from(start, case, kind, seen), most):
                 yield _varied(case, kind, label, graph)
 
 
-def _in_turn(turn: int) -> Iterator[str]:
-    """So many kinds that all of them come in turn."""
+def _every() -> Iterator[tuple[str, int, int | None]]:
+    return ((kind, 0, None) for kind in KINDS)
+
+
+def _in_turn(turn: int, precision: int) -> Iterator[tuple[str, int, int]]:
+    """Of each kind that is asked of a program, by its turn and its precision's: which ones, and how many.
+
+    All kinds come in turn, and of a kind all programs: what the first program was not asked, the others are.
+    """
     kinds = tuple(KINDS)
-    return (kinds[(turn * FURTHER + each) % len(kinds)] for each in range(FURTHER))
+    if not turn:
+        start, most = (FIRST + (precision - 1) * ALIKE, ALIKE) if precision else (0, FIRST)
+        yield from ((kind, start, most) for kind in kinds)
+        return
+    for each in range((turn - 1) * FURTHER, turn * FURTHER):
+        yield kinds[(each + precision) % len(kinds)], FIRST + each // len(kinds), 1
+
+
+def _from(start: int, case: Case, kind: str, seen: set[Graph]) -> Iterator[Variation]:
+    """The new programs of a kind from a place on, then those before it."""
+    found = chain(islice(_labelled(case, kind), start, None), islice(_labelled(case, kind), start))
+    return ((label, graph) for label, graph in found if kind == FLOW or _is_new(graph, case, seen))
 
 
 def variation(name: str, case: Callable[[str], Case]) -> Case:
@@ -78,8 +110,8 @@ def variation(name: str, case: Callable[[str], Case]) -> Case:
     kind, *labels = variant.split(".")
     for count in range(1, len(labels)):
         with suppress(KeyError):
-            varied = case(f"{place}/accept/{'.'.join(labels[count:])}")
-            return _varied(varied, kind, ".".join(labels[:count]), _labelled(varied, kind)[".".join(labels[:count])])
+            varied, label = case(f"{place}/accept/{'.'.join(labels[count:])}"), ".".join(labels[:count])
+            return _varied(varied, kind, label, dict(_labelled(varied, kind))[label])
     raise KeyError(name)
 
 
@@ -87,22 +119,19 @@ def _is_plain(case: Case) -> bool:
     return (case.constraint, case.side, case.expect, case.options) == (OPERATOR, "accept", "accept", ())
 
 
-@lru_cache(maxsize=64)
-def _labelled(case: Case, kind: str) -> Mapping[str, Graph]:
-    """The programs that a kind makes of a case's, by label; none where torch has no sizes of it."""
+def _labelled(case: Case, kind: str) -> Iterator[Variation]:
+    """The programs that a kind makes of a case's, with their labels; none where torch has no sizes of it."""
     try:
-        base = Base(case.graph, case.subject, application(case.graph, case.subject))
+        base = Base(case.graph, case.subject, _applied(case))
     except (NoProgram, GoldenError):
-        return {}
-    return {label: graph for label, graph in KINDS[kind](base) if graph != case.graph}
+        return
+    made = KINDS[kind](base)
+    yield from ((label, graph) for label, graph in made if kind == FLOW or graph != case.graph)
 
 
-def _chosen(found: Sequence[Variation], most: int | None, case: Case, seen: set[Graph]) -> Iterator[Variation]:
-    """All that torch takes, or so many from all over the list, each program once."""
-    parts = len(found) if most is None else min(most, len(found))
-    for turn in range(parts):
-        part = found[turn * len(found) // parts : (turn + 1) * len(found) // parts]
-        yield from islice(((label, graph) for label, graph in part if _is_new(graph, case, seen)), 1)
+@lru_cache(maxsize=64)
+def _applied(case: Case) -> Application:
+    return application(case.graph, case.subject)
 
 
 def _is_new(graph: Graph, case: Case, seen: set[Graph]) -> bool:
@@ -115,11 +144,16 @@ def _is_new(graph: Graph, case: Case, seen: set[Graph]) -> bool:
     try:
         application(graph, case.subject)
         golden(graph).walk(None, delegated=False)
-        if any(value.quant is None and not value.dtype.startswith("float") for value in graph.values):
+        if any(_is_odd(value) for value in graph.values):
             module(graph)(*model_inputs(graph))
     except Exception:  # noqa: BLE001  (torch refuses arguments with whatever it likes)
         return False
     return True
+
+
+def _is_odd(value: Value) -> bool:
+    """Whether torch's kernels may refuse a value that its sizes allow."""
+    return 0 in value.shape or (value.quant is None and not value.dtype.startswith("float"))
 
 
 def _form(graph: Graph) -> tuple[object, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import combinations
 from typing import Any
 
-from npu_assay.conformance.cases.variations.base import Base, Variation, ends, replaced
+from npu_assay.conformance.cases.variations.base import Base, Variation, ends, in_turn, replaced
 from npu_assay.conformance.programs.graph import Graph
 from npu_assay.reference.golden.aten import aten, bound, canonical, parameters
 
@@ -16,9 +16,12 @@ REALS = (math.inf, -math.inf, math.nan, 3e38, -3e38, 1e-38, 0.0, -0.0, 0.5, -1.0
 
 def arguments(base: Base) -> Iterator[Variation]:
     """Each argument that is a number or a truth, as another one."""
-    for name, found in _given(base):
-        for other in _others(base, found):
-            yield f"{name}_{_text(other)}", _with(base, name, other)
+    return in_turn(*(_other_arguments(base, name, found) for name, found in _given(base)))
+
+
+def _other_arguments(base: Base, name: str, found: Any) -> Iterator[Variation]:
+    for other in _others(base, found):
+        yield f"{name}_{_text(other)}", _with(base, name, other)
 
 
 def left_out(base: Base) -> Iterator[Variation]:
@@ -35,20 +38,23 @@ def left_out(base: Base) -> Iterator[Variation]:
 
 def list_items(base: Base) -> Iterator[Variation]:
     """The last, second and first item of each list as another one; the list empty, turned around, all alike."""
-    for name, found in _given(base):
-        if not _is_numbers(found):
-            continue
-        for place in ends(len(found)):
-            for other in _others(base, found[place]):
-                yield f"{name}_{place}_{_text(other)}", _with(base, name, replaced(found, place, other))
-        for label, other in (("turned", found[::-1]), ("empty", ()), ("alike", found[-1:] * len(found))):
-            yield f"{name}_{label}", _with(base, name, other)
-        if all(type(item) is int for item in found):
-            yield f"{name}_rising", _with(base, name, tuple(item + n for n, item in enumerate(found)))
-            yield (
-                f"{name}_signs",
-                _with(base, name, tuple(_negative(base, i) if n % 2 else i for n, i in enumerate(found))),
-            )
+    lists = [(name, found) for name, found in _given(base) if _is_numbers(found)]
+    items = (_other_items(base, name, found, place) for name, found in lists for place in ends(len(found)))
+    return in_turn(*(_other_lists(base, name, found) for name, found in lists), *items)
+
+
+def _other_items(base: Base, name: str, found: tuple[Any, ...], place: int) -> Iterator[Variation]:
+    for other in _others(base, found[place]):
+        yield f"{name}_{place}_{_text(other)}", _with(base, name, replaced(found, place, other))
+
+
+def _other_lists(base: Base, name: str, found: tuple[Any, ...]) -> Iterator[Variation]:
+    others = {"turned": found[::-1], "empty": (), "alike": found[-1:] * len(found)}
+    if all(type(item) is int for item in found):
+        others["rising"] = tuple(item + place for place, item in enumerate(found))
+        others["signs"] = tuple(_negative(base, item) if n % 2 else item for n, item in enumerate(found))
+    for label, other in others.items():
+        yield f"{name}_{label}", _with(base, name, other)
 
 
 def pairs_of_items(base: Base) -> Iterator[Variation]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import chain, zip_longest
 from typing import Any, TypeVar
 
 from npu_assay.conformance.predicates.features import Application
@@ -55,6 +57,14 @@ class Base:
     def with_values(self, changes: dict[str, dict[str, Any]]) -> Graph:
         """The program with changes in values, by name."""
         return replace(self.graph, values=tuple(replace(v, **changes.get(v.name, {})) for v in self.graph.values))
+
+
+Kind = Callable[[Base], Iterator[Variation]]
+
+
+def in_turn(*several: Iterable[Item]) -> Iterator[Item]:
+    """One of each, the second of each and so on: what stands first is of all of them."""
+    return (item for item in chain.from_iterable(zip_longest(*several)) if item is not None)
 
 
 def ends(count: int) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
-from npu_assay.conformance.cases.variations.base import Base, Variation, ends, replaced
+from npu_assay.conformance.cases.variations.base import Base, Variation, ends, in_turn, replaced
 from npu_assay.conformance.programs.graph import Graph, Quant, Value, references, renamed
 
 LARGE = 20_001
@@ -29,28 +29,42 @@ CODES = {
 
 def sizes(base: Base) -> Iterator[Variation]:
     """The last, second and first dimension of each operand as another one, of it alone and of all that have it."""
-    for value in base.values[::-1]:
-        for axis in ends(len(value.shape)):
-            if value.quant is not None and axis == value.quant.axis:
-                continue  # its scales say how many there are
-            size = value.shape[axis]
-            for other in dict.fromkeys((1, size + 1, 2 * size, 0, max(1, size - 1), _large(value, axis))):
-                shape = replaced(value.shape, axis, other)
-                yield f"{value.name}_axis_{axis}_of_{other}", base.with_values({value.name: {"shape": shape}})
-                alike = {
-                    v.name: {"shape": replaced(v.shape, axis, other)} for v in base.values if v.shape == value.shape
-                }
-                if len(alike) > 1:
-                    yield f"all_axis_{axis}_of_{other}", base.with_values(alike)
-        for label, shape in (
-            ("deeper", (1, *value.shape)),
-            ("flatter", value.shape[1:]),
-            ("scalar", ()),
-            ("last", value.shape[-1:]),
-        ):
-            yield f"{value.name}_{label}", base.with_values({value.name: {"shape": shape}})
-    deeper = {v.name: {"shape": (1, *v.shape)} for v in base.values if not v.constant}
-    yield "all_deeper", base.with_values(deeper)
+    values = base.values[::-1]
+    # Where there are scales of an axis, they say how many there are.
+    slots = ((v, axis) for v in values for axis in ends(len(v.shape)) if v.quant is None or axis != v.quant.axis)
+    return in_turn(*(_other_sizes(base, *slot) for slot in slots), *(_other_ranks(base, value) for value in values))
+
+
+def _other_sizes(base: Base, value: Value, axis: int) -> Iterator[Variation]:
+    size = value.shape[axis]
+    for other in dict.fromkeys((1, size + 1, 2 * size, 0, max(1, size - 1), _large(value, axis))):
+        alike = {v.name: {"shape": replaced(v.shape, axis, other)} for v in base.values if v.shape == value.shape}
+        if len(alike) > 1:
+            yield f"all_axis_{axis}_of_{other}", base.with_values(alike)
+        yield f"{value.name}_axis_{axis}_of_{other}", base.with_values({value.name: alike[value.name]})
+
+
+def _other_ranks(base: Base, value: Value) -> Iterator[Variation]:
+    yield "all_deeper", base.with_values({v.name: {"shape": (1, *v.shape)} for v in base.values if not v.constant})
+    shapes = {"deeper": (1, *value.shape), "flatter": value.shape[1:], "scalar": (), "last": value.shape[-1:]}
+    for label, shape in shapes.items():
+        yield f"{value.name}_{label}", base.with_values({value.name: {"shape": shape}})
+
+
+def open_sizes(base: Base) -> Iterator[Variation]:
+    """Sizes known only at run time: each dimension of each input, of all inputs that have it, and all dimensions."""
+    inputs = [value for value in base.values[::-1] if not value.constant]
+    for axis in range(max((len(value.shape) for value in inputs), default=0)):
+        opened = {v.name: {"dynamic": (axis,)} for v in inputs if axis < len(v.shape) and v.shape[axis] > 1}
+        if len(opened) > 1:
+            yield f"all_axis_{axis}", base.with_values(opened)
+        for name, changes in opened.items():
+            yield f"{name}_axis_{axis}", base.with_values({name: changes})
+    yield "all", base.with_values({v.name: {"dynamic": _above_one(v.shape)} for v in inputs})
+
+
+def _above_one(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(axis for axis, size in enumerate(shape) if size > 1)
 
 
 def _large(value: Value, axis: int) -> int:
@@ -59,22 +73,30 @@ def _large(value: Value, axis: int) -> int:
 
 def quantizations(base: Base) -> Iterator[Variation]:
     """The quantization of each operand and of the result: other scales, zero points, ranges and types."""
-    for value in base.values[::-1]:
-        if value.quant is not None:
-            for label, quant in _quants(value.quant):
-                yield f"{value.name}_{label}", base.with_values({value.name: {"quant": quant}})
+    values = (_other_quants(base, value.name, value.quant) for value in base.values[::-1] if value.quant is not None)
+    return in_turn(_results(base), *values)
+
+
+def _other_quants(base: Base, name: str, found: Quant) -> Iterator[Variation]:
+    for label, quant in _quants(found):
+        yield f"{name}_{label}", base.with_values({name: {"quant": quant}})
+
+
+def _results(base: Base) -> Iterator[Variation]:
     result = base.step.quant
-    if result is not None:
-        for label, quant in _quants(result):
-            yield f"result_{label}", base.with_step(quant=quant)
-        yield "result_real", base.with_step(quant=None)
-        for value in base.values:
-            if value.quant is not None and value.quant.axis is None and value.quant.dtype == result.dtype:
-                yield f"result_as_{value.name}", base.with_step(quant=value.quant)
-                yield f"result_as_{value.name}_but_zero_point", base.with_step(quant=_moved(value.quant))
+    if result is None:
+        return
+    for value in base.values:
+        if value.quant is not None and value.quant.axis is None and value.quant.dtype == result.dtype:
+            yield f"result_as_{value.name}_but_zero_point", base.with_step(quant=moved(value.quant))
+            yield f"result_as_{value.name}", base.with_step(quant=value.quant)
+    yield "result_real", base.with_step(quant=None)
+    for label, quant in _quants(result):
+        yield f"result_{label}", base.with_step(quant=quant)
 
 
-def _moved(quant: Quant) -> Quant:
+def moved(quant: Quant) -> Quant:
+    """A quantization with the zero point beside it."""
     return replace(quant, zero_point=quant.zero_point + (1 if quant.zero_point < quant.qmax else -1))
 
 
@@ -93,7 +115,7 @@ def _quants(quant: Quant) -> Iterator[tuple[str, Quant]]:
         yield f"times_{factor:g}", replace(quant, scale=scales * factor)
     if quant.dtype == "int32":
         return
-    yield "zero_point_moved", _moved(quant)
+    yield "zero_point_moved", moved(quant)
     for label, changes in CODES.items():
         made: Any = changes
         yield label, replace(quant, **made)

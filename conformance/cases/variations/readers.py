@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 from npu_assay.conformance.cases.make import RELU
 from npu_assay.conformance.cases.variations.base import Base, Variation
-from npu_assay.conformance.programs.graph import Graph, Quant, Ref, Step, renamed
+from npu_assay.conformance.cases.variations.operands import moved
+from npu_assay.conformance.programs.graph import Graph, Quant, Ref, Step, Value, renamed
 
 ABS = "aten.abs.default"
 NEG = "aten.neg.default"
+WINDOW, IMAGE = "aten.max_pool2d.default", 4
 """With RELU, neighbors that take any shape; that they are of different kinds is all that counts."""
 
 
@@ -34,6 +37,9 @@ def after_others(base: Base) -> Iterator[Variation]:
         for op in (ABS, NEG, RELU):
             kind = op.split(".")[1]
             yield f"{ref.name}_after_{kind}", _after_others(base, (ref,), op)
+            if (quant := _quant(base, ref)) is not None:
+                yield f"{ref.name}_after_{kind}_moved", _after_others(base, (ref,), op, moved(quant))
+        yield f"{ref.name}_after_real", _after_others(base, (ref,), ABS, None)
     yield "all_after_abs", _after_others(base, base.operands, ABS)
     yield "all_after_neg", _after_others(base, base.operands, NEG)
 
@@ -82,12 +88,34 @@ def _before(base: Base, reader: Step) -> Graph:
     return replace(base.graph, steps=steps, outputs=(*base.graph.outputs, Ref(reader.name)))
 
 
-def _after_others(base: Base, refs: tuple[Ref, ...], op: str) -> Graph:
+def images(base: Base) -> Iterator[Variation]:
+    """A first operand of four dimensions after a window, which may put its channels last, beside others of all ranks."""
+    ref = next(iter(base.operands), None)
+    if ref is None or len(base.shape) != IMAGE or _is_constant(base, ref):
+        return
+    found = _after_others(base, (ref,), WINDOW, _quant(base, ref), ((1, 1),))
+    yield "image", found
+    for value in base.values[::-1]:
+        for rank in range(len(value.shape)) if value.name != ref.name and _has_one_scale(value) else ():
+            shape = {value.name: {"shape": value.shape[len(value.shape) - rank :]}}
+            yield f"image_{value.name}_of_rank_{rank}", replace(base, graph=found).with_values(shape)
+
+
+def _has_one_scale(value: Value) -> bool:
+    return value.quant is None or value.quant.axis is None
+
+
+SAME = object()
+"""The neighbor's quantization is that of what it reads."""
+
+
+def _after_others(base: Base, refs: tuple[Ref, ...], op: str, quant: Any = SAME, rest: tuple[Any, ...] = ()) -> Graph:
     place, names, before = base.graph.steps.index(base.step), dict[str, str](), list[Step]()
     for ref in refs:
         if ref.index == 0 and not _is_constant(base, ref):
             names[ref.name] = f"{ref.name}_after"
-            before.append(Step(names[ref.name], op, (ref,), (), _quant(base, ref)))
+            made = _quant(base, ref) if quant is SAME else quant
+            before.append(Step(names[ref.name], op, (ref, *rest), (), made))
     step = base.step
     graph = base.with_step(args=renamed(step.args, names), kwargs=renamed(step.kwargs, names))
     return replace(graph, steps=(*graph.steps[:place], *before, *graph.steps[place:]))
