@@ -6,6 +6,7 @@ unspecified, numbers are judged.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,7 +27,7 @@ from npu_assay.conformance.cases.variations.twins import products, twins
 from npu_assay.conformance.judge.numerics import golden
 from npu_assay.conformance.predicates.applications import NoProgram, application
 from npu_assay.conformance.predicates.features import Application
-from npu_assay.conformance.programs.build import model_inputs, module
+from npu_assay.conformance.programs.build import build, model_inputs, module
 from npu_assay.conformance.programs.graph import Case, Graph, Value
 from npu_assay.conformance.programs.variation_names import ALL, FLOW, NONE, OPENED, SIDE
 from npu_assay.reference.golden import GoldenError
@@ -141,13 +142,18 @@ def _is_new(graph: Graph, case: Case, seen: set[Graph]) -> bool:
     seen.add(graph)
     if sum(math.prod(value.shape) for value in graph.values) > SMALL:
         return _form(graph) == _form(case.graph)
+    logging.disable()  # torch tells of what it refuses
     try:
         application(graph, case.subject)
         golden(graph).walk(None, delegated=False)
         if any(_is_odd(value) for value in graph.values):
             module(graph)(*model_inputs(graph))
+        if any(value.dynamic for value in graph.values):
+            build(graph)
     except Exception:  # noqa: BLE001  (torch refuses arguments with whatever it likes)
         return False
+    finally:
+        logging.disable(logging.NOTSET)
     return True
 
 

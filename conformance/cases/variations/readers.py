@@ -89,7 +89,7 @@ def _before(base: Base, reader: Step) -> Graph:
 
 
 def images(base: Base) -> Iterator[Variation]:
-    """A first operand of four dimensions after a window, which may put its channels last, beside others of all ranks."""
+    """A first operand of four dimensions after a window, which may put channels last, beside others of all ranks."""
     ref = next(iter(base.operands), None)
     if ref is None or len(base.shape) != IMAGE or _is_constant(base, ref):
         return

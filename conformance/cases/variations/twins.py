@@ -20,8 +20,8 @@ def twins(base: Base) -> Iterator[Variation]:
 
 
 def _both(one: Graph, other: Graph, prefix: str) -> Graph:
-    parts = (*other.values, *other.steps)
-    names = {part.name: f"{prefix}_{part.name}" for part in parts if part not in one.values}
+    apart = (*(value.name for value in other.values if value not in one.values), *(step.name for step in other.steps))
+    names = {name: f"{prefix}_{name}" for name in apart}
     values = (replace(v, name=names[v.name]) for v in other.values if v.name in names)
     steps = (
         replace(s, name=names[s.name], args=renamed(s.args, names), kwargs=renamed(s.kwargs, names))
