@@ -146,9 +146,8 @@ def _is_new(graph: Graph, case: Case, seen: set[Graph]) -> bool:
     try:
         application(graph, case.subject)
         golden(graph).walk(None, delegated=False)
-        if any(_is_odd(value) for value in graph.values):
+        if any(_is_odd(value) for value in graph.values) or any("dim_order" in step.op for step in graph.steps):
             module(graph)(*model_inputs(graph))
-        if any(value.dynamic for value in graph.values):
             build(graph)
     except Exception:  # noqa: BLE001  (torch refuses arguments with whatever it likes)
         return False
@@ -158,8 +157,8 @@ def _is_new(graph: Graph, case: Case, seen: set[Graph]) -> bool:
 
 
 def _is_odd(value: Value) -> bool:
-    """Whether torch's kernels may refuse a value that its sizes allow."""
-    return 0 in value.shape or (value.quant is None and not value.dtype.startswith("float"))
+    """Whether torch's kernels, or what writes edge programs, may refuse a value that its sizes allow."""
+    return bool(value.dynamic) or 0 in value.shape or (value.quant is None and not value.dtype.startswith("float"))
 
 
 def _form(graph: Graph) -> tuple[object, ...]:
