@@ -44,7 +44,7 @@ from npu_assay.conformance.commands.shared import (
 from npu_assay.conformance.commands.table import table as table_group
 from npu_assay.conformance.commands.told import FIRST, Commands, epilog
 from npu_assay.conformance.commands.verify import verify
-from npu_assay.conformance.programs.variation_names import HOW
+from npu_assay.conformance.programs.variation_names import CHOSEN, HOW
 from npu_assay.conformance.record.levels import LEVELS, NUMBERS
 
 if TYPE_CHECKING:
@@ -157,7 +157,9 @@ def show(backend: str, operator: str | None, table: str | None) -> None:
     "--variations",
     metavar="HOW",
     type=click.Choice(HOW),
-    help="Also ask variations of plain programs: none, chosen or all ones (docs/variations.md). None if left out.",
+    default=CHOSEN,
+    show_default=True,
+    help="Also ask variations of plain programs: none, chosen or all ones (docs/variations.md).",
 )
 @click.option(
     "--level",
@@ -204,7 +206,7 @@ def certify(
     memory: int,
     fuzz: int | None,
     seed: int,
-    variations: str | None,
+    variations: str,
     level: str,
     shard: Shard | None,
     junit: Path | None,
@@ -222,7 +224,6 @@ def certify(
 
         others = {
             "--fuzz": fuzz,
-            "--variations": variations,
             "--junit": junit,
             "--out": out,
             "--resume": resume or None,

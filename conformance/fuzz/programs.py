@@ -62,7 +62,7 @@ class Known:
         """The case, variation or random program of this name. Raises KeyError for an unknown id."""
         if is_program(name):
             return self.programs.case(name)
-        return variation(name, self.cases.__getitem__) if is_variation(name) else self.cases[name]
+        return variation(name, self.cases) if is_variation(name) else self.cases[name]
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Container, Iterable, Mapping
+
 SIDE = "variation"
 OPENED, FLOW = "open", "flow"
 """The kinds that run otherwise than all others: more than once, and without the backend's passes."""
@@ -12,6 +15,25 @@ NONE, CHOSEN, ALL = HOW = ("none", "chosen", "all")
 def has_passes(name: str) -> bool:
     """Whether the backend's passes run before the program of an id is tagged."""
     return f"/{SIDE}/{FLOW}." not in name
+
+
+def parts(name: str, known: Container[str]) -> tuple[str, str, str]:
+    """The kind, the label and the plain program's id, one `known`, of a variation's id. Raises KeyError for others."""
+    place, _, variant = name.rpartition(f"/{SIDE}/")
+    kind, *labels = variant.split(".")
+    for count in range(1, len(labels)):
+        if (plain := f"{place}/accept/{'.'.join(labels[count:])}") in known:
+            return kind, ".".join(labels[:count]), plain
+    raise KeyError(name)
+
+
+def asked(names: Iterable[str], known: Container[str]) -> Mapping[str, tuple[int, int]]:
+    """By kind, how many variations these ids have, and of how many plain programs."""
+    found = defaultdict[str, list[str]](list)
+    for name in filter(is_variation, names):
+        kind, _, plain = parts(name, known)
+        found[kind].append(plain)
+    return {kind: (len(plain), len({*plain})) for kind, plain in sorted(found.items())}
 
 
 def is_variation(name: str) -> bool:

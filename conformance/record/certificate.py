@@ -65,7 +65,7 @@ class Selection:
 
     seed: of their random numbers, see `reseeded`. It selects nothing: with any seed all cases are run.
     shard: the part of these that ran here; None for all.
-    variations: how many of them are asked, one of `HOW`; None for none.
+    variations: how many of them are asked, one of `HOW`; None for none, in records that know none.
     """
 
     expression: str | None = None
@@ -83,7 +83,7 @@ class Selection:
             return (random_program(cases, str(self.expression)),)
         if self.expression is not None and is_variation(self.expression):
             return tuple(reseeded(case, self.seed) for case in named_variation(self.expression, cases))
-        cases = with_variations(cases, self.varied)
+        cases = with_variations(cases, NONE if self.smoke else self.varied, self.expression)
         chosen = tuple(cases) if self.expression is None else select(cases, self.expression)
         chosen = smoke(chosen) if self.smoke else chosen
         ordered = tuple(sorted((reseeded(case, self.seed) for case in chosen), key=lambda case: case.id))
@@ -101,7 +101,7 @@ class Selection:
 
     @property
     def everything(self) -> bool:
-        return self.expression is None and not self.smoke and self.shard is None
+        return self.expression is None and not self.smoke and self.shard is None and self.variations != NONE
 
     @property
     def stride(self) -> tuple[int, int]:

@@ -8,7 +8,15 @@ from npu_assay.conformance.common.escaped import plain_lines, visible
 from npu_assay.conformance.compare.drift_text import WORDS, counts_text, drift_markdown, place
 from npu_assay.conformance.record.levels import JUDGED
 from npu_assay.conformance.report.data import CHECKS
-from npu_assay.conformance.report.words import LISTED, TRUST_MEANS, cases_text, listed, runs_text, trait_text
+from npu_assay.conformance.report.words import (
+    LISTED,
+    TRUST_MEANS,
+    cases_text,
+    listed,
+    runs_text,
+    trait_text,
+    variation_lines,
+)
 
 
 class Lines(str):
@@ -33,6 +41,7 @@ GLOBALS = {
     "listed_most": LISTED,
     "place": place,
     "runs_text": runs_text,
+    "variation_lines": variation_lines,
     "trait_text": trait_text,
     "trust_means": TRUST_MEANS,
     "words": WORDS,

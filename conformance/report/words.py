@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from npu_assay.conformance.common.escaped import counted
-from npu_assay.conformance.programs.seeds import ONE_IN, is_first, is_thorough
+from npu_assay.conformance.programs.seeds import ONE_IN, is_first, is_thorough, runs_once
+from npu_assay.conformance.programs.variation_names import asked
 from npu_assay.conformance.record.levels import COMPILES, RUNS, reaches
 from npu_assay.conformance.record.results import CaseResult
 from npu_assay.conformance.report.findings import Finding
@@ -24,15 +25,23 @@ def runs_text(results: Sequence[CaseResult], level: str) -> str:
         return "A partitioner was asked about each program, and another one about the same."
     if not reaches(level, RUNS):
         return "What a partitioner took was compiled, and compiled again."
-    ran = [result for result in results if result.partitions]
+    ran = [result for result in results if result.partitions and not runs_once(result.case, result.side)]
     anew = sum(is_thorough(result.case, result.side) for result in ran)
     first = sum(is_first(result.case, result.side) for result in ran)
     return (
         "A program with delegates is loaded once and runs on its inputs, on two others, and on its own again. Of "
         f"{counted(len(ran), 'case')} with delegates, {anew} (the first of each operator and precision, and one in "
         f"{ONE_IN} of the others) also run on the other inputs as they are loaded anew; {first} (the first ones) also "
-        "in turn with another program, and in a process that compiled nothing."
+        "in turn with another program, and in a process that compiled nothing. Variations run once."
     )
+
+
+def variation_lines(results: Sequence[CaseResult]) -> list[tuple[str, str]]:
+    """By kind of variation, how many were asked, of how many plain programs, and of how many not."""
+    names = [result.case for result in results]
+    plain = {name for name in names if "/operator/accept/" in name}
+    counts = asked(names, plain).items()
+    return [(kind, f"{n} of {of} plain programs; of {len(plain) - of} none") for kind, (n, of) in counts]
 
 
 LISTED = 4  # names before the rest is only counted

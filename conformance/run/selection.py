@@ -118,13 +118,14 @@ def select(cases: Iterable[Case], expression: str) -> tuple[Case, ...]:
     return tuple(case for case in cases if matches(case.id))
 
 
-def with_variations(cases: Sequence[Case], how: str) -> Sequence[Case]:
-    """The cases of a table, and as many of their variations as one of `HOW` says."""
+def with_variations(cases: Sequence[Case], how: str, expression: str | None = None) -> Sequence[Case]:
+    """The cases of a table, and as many variations as one of `HOW` says, of the rows that an expression selects."""
     if how == NONE:
         return cases
     from npu_assay.conformance.cases.variations import variations  # it asks torch for sizes
 
-    return (*cases, *variations(cases, how))
+    rows = {case.row for case in ((select(cases, expression) if expression else ()) or cases)}
+    return (*cases, *variations([case for case in cases if case.row in rows], how))
 
 
 def named_variation(name: str, cases: Iterable[Case]) -> tuple[Case, ...]:
@@ -132,7 +133,7 @@ def named_variation(name: str, cases: Iterable[Case]) -> tuple[Case, ...]:
     from npu_assay.conformance.cases.variations import variation  # as above
 
     try:
-        return (variation(name, {case.id: case for case in cases}.__getitem__),)
+        return (variation(name, {case.id: case for case in cases}),)
     except KeyError:
         return ()
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 import logging
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import chain, islice
@@ -29,7 +28,7 @@ from npu_assay.conformance.predicates.applications import NoProgram, application
 from npu_assay.conformance.predicates.features import Application
 from npu_assay.conformance.programs.build import build, model_inputs, module
 from npu_assay.conformance.programs.graph import Case, Graph, Value
-from npu_assay.conformance.programs.variation_names import ALL, FLOW, NONE, OPENED, SIDE
+from npu_assay.conformance.programs.variation_names import ALL, FLOW, NONE, OPENED, SIDE, parts
 from npu_assay.reference.golden import GoldenError
 
 
@@ -64,6 +63,8 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
 )
 
 
+DEAR = frozenset({OPENED, "parts"})
+"""Kinds that are chosen for a row's first plain program alone: torch takes long to make them."""
 SMALL = 2**16  # numbers of a program that is tried
 FIRST, ALIKE, FURTHER = 4, 1, 1
 """Chosen: programs of each kind for a row's first plain one, for the first one of each other precision, and kinds, of
@@ -72,13 +73,20 @@ which one program each, for every other one."""
 
 def variations(cases: Sequence[Case], how: str) -> Iterator[Case]:
     """The variations of a table's plain accepted cases, as many as one of `HOW` says, and no program twice."""
-    turns, seen = defaultdict[str, Counter[str | None]](Counter), {case.graph for case in cases if how != NONE}
-    for case in filter(_is_plain, cases) if how != NONE else ():
-        turn = turns[case.row][case.precision]
-        turns[case.row][case.precision] += 1
-        for kind, start, most in _every() if how == ALL else _in_turn(turn, len(turns[case.row]) - 1):
+    seen = {case.graph for case in cases if how != NONE}
+    for case, *turn in _turns(cases) if how != NONE else ():
+        for kind, start, most in _every() if how == ALL else _in_turn(*turn):
             for label, graph in islice(_from(start, case, kind, seen), most):
                 yield _varied(case, kind, label, graph)
+
+
+def _turns(cases: Iterable[Case]) -> Iterator[tuple[Case, int, int]]:
+    """Each plain case, how many its row has before it in its precision, and how many precisions before this."""
+    turns = defaultdict[str, Counter[str | None]](Counter)
+    for case in filter(_is_plain, cases):
+        found = turns[case.row]
+        found[case.precision] += 1
+        yield case, found[case.precision] - 1, [*found].index(case.precision)
 
 
 def _every() -> Iterator[tuple[str, int, int | None]]:
@@ -93,10 +101,11 @@ def _in_turn(turn: int, precision: int) -> Iterator[tuple[str, int, int]]:
     kinds = tuple(KINDS)
     if not turn:
         start, most = (FIRST + (precision - 1) * ALIKE, ALIKE) if precision else (0, FIRST)
-        yield from ((kind, start, most) for kind in kinds)
+        yield from ((kind, start, most) for kind in kinds if not precision or kind not in DEAR)
         return
     for each in range((turn - 1) * FURTHER, turn * FURTHER):
-        yield kinds[(each + precision) % len(kinds)], FIRST + each // len(kinds), 1
+        if (kind := kinds[(each + precision) % len(kinds)]) not in DEAR:
+            yield kind, FIRST + each // len(kinds), 1
 
 
 def _from(start: int, case: Case, kind: str, seen: set[Graph]) -> Iterator[Variation]:
@@ -105,15 +114,22 @@ def _from(start: int, case: Case, kind: str, seen: set[Graph]) -> Iterator[Varia
     return ((label, graph) for label, graph in found if kind == FLOW or _is_new(graph, case, seen))
 
 
-def variation(name: str, case: Callable[[str], Case]) -> Case:
+def variation(name: str, cases: Mapping[str, Case]) -> Case:
     """The variation of this id, from the table's cases by id. Raises KeyError for an unknown id."""
-    place, _, variant = name.rpartition(f"/{SIDE}/")
-    kind, *labels = variant.split(".")
-    for count in range(1, len(labels)):
-        with suppress(KeyError):
-            varied, label = case(f"{place}/accept/{'.'.join(labels[count:])}"), ".".join(labels[:count])
-            return _varied(varied, kind, label, dict(_labelled(varied, kind))[label])
+    kind, label, plain = parts(name, cases)
+    for each, graph in _labelled(cases[plain], kind) if kind in KINDS else ():
+        if each == label:
+            return _varied(cases[plain], kind, label, graph)
     raise KeyError(name)
+
+
+def chosen_kinds(cases: Iterable[Case]) -> dict[str, tuple[int, int]]:
+    """By kind, of how many plain programs of a table it is chosen, and of how many it is not."""
+    counts, plain = Counter[str](), 0
+    for _, turn, precision in _turns(cases):
+        plain += 1
+        counts.update(kind for kind, _, _ in _in_turn(turn, precision))
+    return {kind: (counts[kind], plain - counts[kind]) for kind in KINDS}
 
 
 def _is_plain(case: Case) -> bool:
