@@ -51,7 +51,8 @@ def cases_for(table: Table) -> tuple[Case, ...]:
     """
     made = _offered if table.offers else _cases
     promised = [case for row in table.rows for case in made(table, row)]
-    cases = (*promised, *(case for row in table.refused for case in _refusals(table, row)))
+    beside = [case for row in table.beside for case in _first(_offered(table, row))]
+    cases = (*promised, *(case for row in table.refused for case in _refusals(table, row)), *beside)
     seen: set[str] = set()
     for case in cases:
         if case.id in seen:
@@ -192,6 +193,11 @@ def _offered(table: Table, row: Row) -> Iterator[Case]:
     for case in _cases(table, row):
         if case.constraint == OPERATOR and case.side in ("accept", "value") and case.expect == "accept":
             yield replace(case, expect="unspecified", delegates=None)
+
+
+def _first(cases: Iterable[Case]) -> Iterable[Case]:
+    """The first case of each precision."""
+    return {case.precision: case for case in reversed([*cases])}.values()
 
 
 def _bounded(limits: Limits, drafts: list[CaseDraft]) -> list[CaseDraft]:

@@ -94,7 +94,7 @@ def _check_selects(table: Table, expression: str | None) -> None:
 
     if expression is None or is_program(expression) or any(points()):  # operators of others may need torch
         return
-    rows = [row.name for row in table.every_row]
+    rows = [row.name for row in table.asked_rows]
     matches, words = compile_expression(expression, rows), expression.lower().split()
     made: dict[str, tuple[Case, ...]] = {}
     for row in sorted(rows, key=lambda row: not any(word in row or row in word for word in words)):

@@ -132,8 +132,8 @@ class Drift:
         for entry in self.entries:
             place = entry.result.row, entry.precision, entry.result.constraint
             groups.setdefault(place, []).append(entry)
-        rows = [row.name for row in self.table.every_row]
-        kinds = {row.name: [*row.precisions, ""] for row in self.table.every_row}
+        rows = [row.name for row in self.table.asked_rows]
+        kinds = {row.name: [*row.precisions, ""] for row in self.table.asked_rows}
         order = sorted(groups, key=lambda key: (rows.index(key[0]), kinds[key[0]].index(key[1]), key[2]))
         return tuple(self._line(*key, groups[key]) for key in order)
 

@@ -127,7 +127,7 @@ def make_report(
         certificate,
         table,
         tuple(results),
-        tuple((row.name, tally(r for r in results if r.row == row.name)) for row in table.every_row),
+        tuple((row.name, tally(r for r in results if r.row == row.name)) for row in table.asked_rows),
         matrix,
         common(codes, matrix),
         tuple(_failed(certificate, table, r, r.case in waived, path) for r in results if r.status in NOT_PASSED),

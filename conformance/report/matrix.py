@@ -57,7 +57,7 @@ def lines(table: Table, results: Sequence[CaseResult], codes: Sequence[str]) -> 
         groups.setdefault((result.row, result.precision), {}).setdefault(result.constraint, []).append(result)
     return tuple(
         _line(row.name, precision, groups.get((row.name, precision), {}), codes)
-        for row in table.every_row
+        for row in table.asked_rows
         for precision in row.precisions or ("",)
     )
 

@@ -63,8 +63,9 @@ def cases_of(table: Table, *rows: str) -> tuple[Case, ...]:
         table,
         rows=tuple(each for each in table.rows if each.name in rows),
         refused=tuple(each for each in table.refused if each.name in rows),
+        beside=tuple(each for each in table.beside if each.name in rows),
     )
-    return all_cases(part) if part.rows or part.refused else ()
+    return all_cases(part) if part.asked_rows else ()
 
 
 def cases_near(table: Table, expression: str | None) -> tuple[Case, ...]:
@@ -75,7 +76,7 @@ def cases_near(table: Table, expression: str | None) -> tuple[Case, ...]:
     cases = cases_of(table, (expression or "").partition("/")[0])
     if any(case.id == expression for case in cases):
         return cases
-    rows = _rows_of(expression or "", [row.name for row in table.every_row])
+    rows = _rows_of(expression or "", [row.name for row in table.asked_rows])
     cases = cases_of(table, *rows)
     return cases if rows and {case.row for case in cases} == rows else all_cases(table)
 

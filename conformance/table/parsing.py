@@ -34,6 +34,7 @@ TOP: Mapping[str, type] = {
     "mark": str,
     "offers": bool,
     "follows": str,
+    "beside": dict,
     "parameters": dict,
     "common": dict,
     "constraints": dict,
@@ -57,7 +58,7 @@ RESCALES = ("tflite_double_round", "tosa_single_round", "xnnpack_fp32")
 """The rescale schemes that there are exact goldens for; a table without one has ""."""
 PARAMETERS = ("macs", "pipes")
 """The parameters of hardware that a table may state."""
-OPTIONAL = {"preserve", "mark", "offers", "follows", "refused", "rewritten"} | {
+OPTIONAL = {"preserve", "mark", "offers", "follows", "beside", "refused", "rewritten"} | {
     *("precisions", "operator", "rewritten_to", "source", "documented_as", "compiled_to"),
 }
 INTEGER_PRECISIONS = ("int8", "int8_per_channel", "int16", "int16_per_channel", "integers")
@@ -105,6 +106,7 @@ def parse_table(data: Mapping[str, Any], file: str, sha256: str) -> Table:
         own=own,
         offers=data.get("offers", False),
         follows=data.get("follows", ""),
+        beside=tuple(_row(name, row, meanings, f"{file}: {name}") for name, row in data.get("beside", {}).items()),
     )
     _check_once(table, file)
     _check_used(table, file)
@@ -223,7 +225,7 @@ def _constraint(text: Any, meanings: Mapping[str, str], where: str) -> Constrain
 
 def _check_once(table: Table, file: str) -> None:
     """An operator is either promised or refused."""
-    counts = Counter(row.name for row in table.every_row)
+    counts = Counter(row.name for row in table.asked_rows)
     for row in table.refused:
         if counts[row.name] > 1:
             raise TableError(f"{file}: refused: {row.name!r} stands in operators, too")

@@ -68,6 +68,8 @@ class Table:
     `preserve` are the operators that are not decomposed in the edge program. `mark` is the name under which the
     vendor's quantizer notes in a node's meta (`custom`) that it quantized the node, "" when it does not. `file` is what
     errors call it. `own` are the constraints that the table defines itself. `offers`: nothing is promised of any row.
+    `beside` are operators that the backend takes though the document does not list them: nothing is promised of them
+    either, and what is taken is computed rightly.
     `follows` is the table of the release before it, "" for none: what only that one excludes has cases in this one.
     """
 
@@ -89,18 +91,24 @@ class Table:
     own: Own = field(default_factory=Own)
     offers: bool = False
     follows: str = ""
+    beside: tuple[Row, ...] = ()
 
     @property
     def every_row(self) -> tuple[Row, ...]:
         """The rows that are promised, then those that are refused."""
         return (*self.rows, *self.refused)
 
+    @property
+    def asked_rows(self) -> tuple[Row, ...]:
+        """All rows that have cases: those of the document, then those beside it."""
+        return (*self.every_row, *self.beside)
+
     def row(self, name: str) -> Row:
-        """The row called `name`, promised or refused. Raises TableError that names the nearest row."""
-        for row in self.every_row:
+        """The row called `name`, of whatever kind. Raises TableError that names the nearest row."""
+        for row in self.asked_rows:
             if row.name == name:
                 return row
-        near = nearest_operators(name, (row.name for row in self.every_row))
+        near = nearest_operators(name, (row.name for row in self.asked_rows))
         raise TableError(f"table {self.name}@{self.version} has no operator {name!r}{near}")
 
     def sentence(self, constraint: Constraint) -> str:

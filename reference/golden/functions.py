@@ -80,14 +80,18 @@ def hardswish(x: Bounded) -> Bounded:
     return anything(found, at_minus_infinity(x.value))
 
 
+ANGLE = 2.0**24
+"""From here on the numbers of float32 are 2 apart: kernels reduce such an angle with what digits they have."""
+
+
 def sin(x: Bounded) -> Bounded:
-    """aten.sin.default."""
-    return _steep(torch.sin, x, 1.0)
+    """aten.sin.default; of finite angles from `ANGLE` on, anything."""
+    return anything(_steep(torch.sin, x, 1.0), x.value.isfinite() & (x.magnitude >= ANGLE))
 
 
 def cos(x: Bounded) -> Bounded:
-    """aten.cos.default."""
-    return _steep(torch.cos, x, 1.0)
+    """aten.cos.default, as `sin`."""
+    return anything(_steep(torch.cos, x, 1.0), x.value.isfinite() & (x.magnitude >= ANGLE))
 
 
 def _steep(function: Callable[[Tensor], Tensor], x: Bounded, slope: float | Tensor) -> Bounded:

@@ -81,12 +81,15 @@ def variations(cases: Sequence[Case], how: str) -> Iterator[Case]:
 
 
 def _turns(cases: Iterable[Case]) -> Iterator[tuple[Case, int, int]]:
-    """Each plain case, how many its row has before it in its precision, and how many precisions before this."""
+    """Each plain case, how many its row has before it in its precision, and how many precisions before this.
+
+    What stands beside the table counts as a further precision of what is in it.
+    """
     turns = defaultdict[str, Counter[str | None]](Counter)
     for case in filter(_is_plain, cases):
         found = turns[case.row]
         found[case.precision] += 1
-        yield case, found[case.precision] - 1, [*found].index(case.precision)
+        yield case, found[case.precision] - 1, [*found].index(case.precision) + (case.expect != "accept")
 
 
 def _every() -> Iterator[tuple[str, int, int | None]]:
@@ -133,7 +136,8 @@ def chosen_kinds(cases: Iterable[Case]) -> dict[str, tuple[int, int]]:
 
 
 def _is_plain(case: Case) -> bool:
-    return (case.constraint, case.side, case.expect, case.options) == (OPERATOR, "accept", "accept", ())
+    """Whether a case has nothing out of the ordinary; of operators beside the table nothing is promised."""
+    return (case.constraint, case.side, case.options) == (OPERATOR, "accept", ()) and case.expect != "reject"
 
 
 def _labelled(case: Case, kind: str) -> Iterator[Variation]:
