@@ -51,7 +51,7 @@ def cases_for(table: Table) -> tuple[Case, ...]:
     """
     made = _offered if table.offers else _cases
     promised = [case for row in table.rows for case in made(table, row)]
-    beside = [case for row in table.beside for case in _first(_offered(table, row))]
+    beside = [case for row in table.beside for case in _first(_offered(replace(table, common=()), row))]
     cases = (*promised, *(case for row in table.refused for case in _refusals(table, row)), *beside)
     seen: set[str] = set()
     for case in cases:

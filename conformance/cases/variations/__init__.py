@@ -10,13 +10,13 @@ import logging
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import chain, islice
+from itertools import islice
 from types import MappingProxyType
 
 from npu_assay.conformance.cases.drafts import OPERATOR
-from npu_assay.conformance.cases.variations.arguments import arguments, left_out, list_items, pairs_of_items
+from npu_assay.conformance.cases.variations.arguments import arguments, left_out, list_items, pairs_of_items, ranks
 from npu_assay.conformance.cases.variations.base import Base, Kind, Variation
 from npu_assay.conformance.cases.variations.decomposed import decomposed
 from npu_assay.conformance.cases.variations.numbers import extremes, magnitudes, special_numbers
@@ -43,6 +43,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         "left_out": left_out,
         "list_item": list_items,
         "list_items": pairs_of_items,
+        "rank": ranks,
         "sizes": sizes,
         "quantization": quantizations,
         "type": types,
@@ -66,55 +67,60 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
 DEAR = frozenset({OPENED, "parts"})
 """Kinds that are chosen for a row's first plain program alone: torch takes long to make them."""
 SMALL = 2**16  # numbers of a program that is tried
-FIRST, ALIKE, FURTHER = 4, 1, 1
-"""Chosen: programs of each kind for a row's first plain one, for the first one of each other precision, and kinds, of
-which one program each, for every other one."""
+FIRST, LOOKED_AT = 4, 64
+"""Chosen: programs of each kind for a row's first plain one, and of how many of a kind they are."""
 
 
 def variations(cases: Sequence[Case], how: str) -> Iterator[Case]:
     """The variations of a table's plain accepted cases, as many as one of `HOW` says, and no program twice."""
     seen = {case.graph for case in cases if how != NONE}
-    for case, *turn in _turns(cases) if how != NONE else ():
-        for kind, start, most in _every() if how == ALL else _in_turn(*turn):
-            for label, graph in islice(_from(start, case, kind, seen), most):
-                yield _varied(case, kind, label, graph)
+    for case, turn in _turns(cases) if how != NONE else ():
+        for kind, places in dict.fromkeys(KINDS, ((0, None),)).items() if how == ALL else _in_turn(turn):
+            for start, most in places:
+                for label, graph in islice(_from(start, case, kind, seen, whole=how == ALL), most):
+                    yield _varied(case, kind, label, graph)
 
 
-def _turns(cases: Iterable[Case]) -> Iterator[tuple[Case, int, int]]:
-    """Each plain case, how many its row has before it in its precision, and how many precisions before this.
+@dataclass(frozen=True)
+class _Turn:
+    """Where a plain program stands: the number of its row, of its precision there, and its own among these."""
 
-    What stands beside the table counts as a further precision of what is in it.
-    """
-    turns = defaultdict[str, Counter[str | None]](Counter)
+    row: int
+    precision: int
+    number: int
+
+
+def _turns(cases: Iterable[Case]) -> Iterator[tuple[Case, _Turn]]:
+    """Each plain case and its turn. What stands beside the table counts as a further precision of what is in it."""
+    counts = defaultdict[str, Counter[str | None]](Counter)
     for case in filter(_is_plain, cases):
-        found = turns[case.row]
+        found = counts[case.row]
         found[case.precision] += 1
-        yield case, found[case.precision] - 1, [*found].index(case.precision) + (case.expect != "accept")
+        precision = [*found].index(case.precision) + (case.expect != "accept")
+        yield case, _Turn(len(counts) - 1, precision, found[case.precision] - 1)
 
 
-def _every() -> Iterator[tuple[str, int, int | None]]:
-    return ((kind, 0, None) for kind in KINDS)
+def _in_turn(turn: _Turn) -> Iterator[tuple[str, tuple[tuple[int, int], ...]]]:
+    """The kinds that are asked of a program; of each from which places on, and how many.
 
-
-def _in_turn(turn: int, precision: int) -> Iterator[tuple[str, int, int]]:
-    """Of each kind that is asked of a program, by its turn and its precision's: which ones, and how many.
-
-    All kinds come in turn, and of a kind all programs: what the first program was not asked, the others are.
+    Of a row's first program the first ones, and others in turn; of the rest one kind, and another one of it each time.
     """
-    kinds = tuple(KINDS)
-    if not turn:
-        start, most = (FIRST + (precision - 1) * ALIKE, ALIKE) if precision else (0, FIRST)
-        yield from ((kind, start, most) for kind in kinds if not precision or kind not in DEAR)
-        return
-    for each in range((turn - 1) * FURTHER, turn * FURTHER):
-        if (kind := kinds[(each + precision) % len(kinds)]) not in DEAR:
-            yield kind, FIRST + each // len(kinds), 1
+    kinds, half = tuple(KINDS), FIRST // 2
+    if not turn.number:
+        for kind in kinds if not turn.precision else (kind for kind in kinds if kind not in DEAR):
+            later = half * (turn.row + 1) + turn.precision
+            yield kind, ((later, 1),) if turn.precision else ((0, half), (later, half))
+    elif (kind := kinds[(turn.number + turn.precision + turn.row) % len(kinds)]) not in DEAR:
+        yield kind, ((half + turn.row + turn.number // len(kinds), 1),)
 
 
-def _from(start: int, case: Case, kind: str, seen: set[Graph]) -> Iterator[Variation]:
-    """The new programs of a kind from a place on, then those before it."""
-    found = chain(islice(_labelled(case, kind), start, None), islice(_labelled(case, kind), start))
-    return ((label, graph) for label, graph in found if kind == FLOW or _is_new(graph, case, seen))
+def _from(start: int, case: Case, kind: str, seen: set[Graph], *, whole: bool) -> Iterator[Variation]:
+    """The new programs of a kind from a place on, then those before it; unless all are asked, of the first ones."""
+    found = [*islice(_labelled(case, kind), None if whole else LOOKED_AT)]
+    start = start % len(found) if found else 0
+    for label, graph in (*found[start:], *found[:start]):
+        if kind == FLOW or _is_new(graph, case, seen):
+            yield label, graph
 
 
 def variation(name: str, cases: Mapping[str, Case]) -> Case:
@@ -129,9 +135,9 @@ def variation(name: str, cases: Mapping[str, Case]) -> Case:
 def chosen_kinds(cases: Iterable[Case]) -> dict[str, tuple[int, int]]:
     """By kind, of how many plain programs of a table it is chosen, and of how many it is not."""
     counts, plain = Counter[str](), 0
-    for _, turn, precision in _turns(cases):
+    for _, turn in _turns(cases):
         plain += 1
-        counts.update(kind for kind, _, _ in _in_turn(turn, precision))
+        counts.update(kind for kind, _ in _in_turn(turn))
     return {kind: (counts[kind], plain - counts[kind]) for kind in KINDS}
 
 

@@ -49,12 +49,29 @@ def _other_items(base: Base, name: str, found: tuple[Any, ...], place: int) -> I
 
 
 def _other_lists(base: Base, name: str, found: tuple[Any, ...]) -> Iterator[Variation]:
-    others = {"turned": found[::-1], "empty": (), "alike": found[-1:] * len(found)}
+    others = {"rolled": found[1:] + found[:1], "turned": found[::-1], "empty": (), "alike": found[-1:] * len(found)}
     if all(type(item) is int for item in found):
         others["rising"] = tuple(item + place for place, item in enumerate(found))
         others["signs"] = tuple(_negative(base, item) if n % 2 else item for n, item in enumerate(found))
     for label, other in others.items():
         yield f"{name}_{label}", _with(base, name, other)
+
+
+def ranks(base: Base) -> Iterator[Variation]:
+    """One and two dimensions more, with each list of an item for each: as dimensions, in turn, or as sizes."""
+    for more in (1, 2):
+        values = {v.name: {"shape": (*(2,) * more, *v.shape)} for v in base.values if len(v.shape) == len(base.shape)}
+        deeper = base.with_values(values)
+        yield f"{more}_more", deeper
+        for name, found in _given(base):
+            if _is_numbers(found) and len(found) == len(base.shape) and found:
+                moved = (*range(more), *(item + more if item >= 0 else item for item in found))
+                for label, other in (
+                    ("rolled", moved[1:] + moved[:1]),
+                    ("moved", moved),
+                    ("longer", (*(2,) * more, *found)),
+                ):
+                    yield f"{more}_more_{name}_{label}", _with(base, name, other, deeper)
 
 
 def pairs_of_items(base: Base) -> Iterator[Variation]:
