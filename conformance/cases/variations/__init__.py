@@ -73,7 +73,7 @@ FIRST, LOOKED_AT = 4, 64
 
 def variations(cases: Sequence[Case], how: str) -> Iterator[Case]:
     """The variations of a table's plain accepted cases, as many as one of `HOW` says, and no program twice."""
-    seen = {case.graph for case in cases if how != NONE}
+    seen = {(case.graph, False) for case in cases if how != NONE}
     for case, turn in _turns(cases) if how != NONE else ():
         for kind, places in dict.fromkeys(KINDS, ((0, None),)).items() if how == ALL else _in_turn(turn):
             for start, most in places:
@@ -114,12 +114,12 @@ def _in_turn(turn: _Turn) -> Iterator[tuple[str, tuple[tuple[int, int], ...]]]:
         yield kind, ((half + turn.row + turn.number // len(kinds), 1),)
 
 
-def _from(start: int, case: Case, kind: str, seen: set[Graph], *, whole: bool) -> Iterator[Variation]:
+def _from(start: int, case: Case, kind: str, seen: set[tuple[Graph, bool]], *, whole: bool) -> Iterator[Variation]:
     """The new programs of a kind from a place on, then those before it; unless all are asked, of the first ones."""
     found = [*islice(_labelled(case, kind), None if whole else LOOKED_AT)]
     start = start % len(found) if found else 0
     for label, graph in (*found[start:], *found[:start]):
-        if kind == FLOW or _is_new(graph, case, seen):
+        if _is_new(graph, case, seen, kind == FLOW):
             yield label, graph
 
 
@@ -161,11 +161,13 @@ def _applied(case: Case) -> Application:
     return application(case.graph, case.subject)
 
 
-def _is_new(graph: Graph, case: Case, seen: set[Graph]) -> bool:
-    """Whether a program is a new one, torch takes it, and there is a golden for it."""
-    if graph in seen:
+def _is_new(graph: Graph, case: Case, seen: set[tuple[Graph, bool]], as_it_is: bool) -> bool:
+    """Whether a program is a new one, torch takes it, and there is a golden for it; a case's own is new `as_it_is`."""
+    if (known := (graph, as_it_is)) in seen:
         return False
-    seen.add(graph)
+    seen.add(known)
+    if as_it_is:
+        return True
     if sum(math.prod(value.shape) for value in graph.values) > SMALL:
         return _form(graph) == _form(case.graph)
     logging.disable()  # torch tells of what it refuses
