@@ -10,7 +10,7 @@ import torch
 from npu_assay.partitioners.ethosu.lowering.context import CODES
 from npu_assay.partitioners.ethosu.lowering.operation import Operation
 from npu_assay.partitioners.ethosu.lowering.scaling import dequantised, quantised
-from npu_assay.partitioners.ethosu.lowering.values import FLOAT, Value, mapped
+from npu_assay.partitioners.ethosu.lowering.values import FLOAT, Value, mapped, viewed
 from npu_assay.partitioners.ethosu.tosa_model import Array
 from npu_assay.partitioners.exir.qdq import QParams
 
@@ -40,10 +40,9 @@ def _number(operation: Operation) -> torch.Tensor:
 
 
 def tabulated(operation: Operation, args: Any, kwargs: Any) -> Value:
-    """The node's function with these arguments after the first."""
-    x, y = operation.first, operation.y
+    """The node's function with these arguments after the first. A number beside it may have more dimensions."""
+    x, y = viewed(operation.first, operation.shape), operation.y
     quant = operation.quant_of(x)
-    operation.require(x.shape == operation.shape, "result's shape", operation.shape, x.shape)
     target: Any = operation.node.target
 
     def real(numbers: torch.Tensor) -> torch.Tensor:

@@ -1,0 +1,94 @@
+"""What variations showed of Ethos-U: programs near those of its tables that did not compile."""
+
+from __future__ import annotations
+
+import math
+from contextlib import nullcontext
+from dataclasses import replace
+
+import pytest
+from test_own_variations import Q, program, result
+
+from npu_assay.conformance.predicates.applications import NoProgram, application
+from npu_assay.conformance.programs.graph import Fill, Graph, Quant, Ref, Step, Value
+
+BACKENDS = pytest.mark.parametrize("backend", ["ethos-u55", "ethos-u85"])
+
+
+def verdict(backend: str, row: str, graph: Graph) -> str:
+    """What becomes of a program, of which nothing is wrong."""
+    found = result(backend, row, graph)
+    assert found.failures == ()
+    return found.verdict
+
+
+def integers(name: str, dtype: str, *shape: int, constant: bool = False) -> Value:
+    return Value(name, shape, None, Fill("list", values=tuple(range(1, 1 + math.prod(shape)))), constant, dtype)
+
+
+@BACKENDS
+@pytest.mark.parametrize("outputs", [1, 3, 17])
+@pytest.mark.parametrize("scale", [0.0005, (0.0005,)])
+def test_a_bias_of_one_number_is_that_of_every_output(backend: str, outputs: int, scale: float | tuple[float]) -> None:
+    w = Value("w", (outputs, 8), Quant(0.01, 0, -127, 127), Fill(seed=1), constant=True)
+    axis = 0 if isinstance(scale, tuple) else None
+    bias = Value("b", (1,), Quant(scale, 0, dtype="int32", axis=axis), Fill("list", values=(900,)), constant=True)
+    graph = program("aten.linear.default", Ref("w"), Ref("b"), shape=(2, 8), quant=Q, more=(w, bias))
+    assert verdict(backend, "aten.linear.default", graph) == "accept"
+
+
+@BACKENDS
+@pytest.mark.parametrize("pads", [(1, -5), (-5, 2), (-2, -3, 4, 1), (3, -5, -1, -3)])
+@pytest.mark.parametrize("row", ["aten.constant_pad_nd.default", "aten.pad.default"])
+def test_padding_that_leaves_nothing_is_a_constant(backend: str, row: str, pads: tuple[int, ...]) -> None:
+    args = (pads, 0.5) if "constant" in row else (pads, "constant", 0.5)
+    graph = program(row, *args, shape=(1, 2, 4, 5), quant=Q)
+    if math.prod(n + a + b for n, a, b in zip((5, 4), pads[::2], pads[1::2], strict=False)) > 0:
+        assert verdict(backend, row, graph) == "accept"
+
+
+@BACKENDS
+@pytest.mark.parametrize("shape", [(1, 1), (1, 1, 1, 1)])
+@pytest.mark.parametrize(
+    ("op", "kwargs"),
+    [("remainder.Tensor", ()), ("pow.Tensor_Tensor", ()), ("div.Tensor_mode", (("rounding_mode", "floor"),))],
+)
+def test_a_number_may_have_more_dimensions(
+    backend: str, shape: tuple[int, ...], op: str, kwargs: tuple[tuple[str, str], ...]
+) -> None:
+    y = Value("y", shape, Q, Fill("list", values=(20,)), constant=True)
+    graph = program(f"aten.{op}", Ref("y"), shape=(7,), quant=Q, more=(y,))
+    graph = replace(graph, steps=(replace(graph.steps[0], kwargs=kwargs),))
+    assert verdict(backend, f"aten.{op}", graph) == "accept"
+
+
+@BACKENDS
+@pytest.mark.parametrize("types", [("int8", "int32"), ("int32", "int8"), ("int8", "int16", "int32")])
+def test_integers_of_several_types_are_joined_as_torch_promotes_them(backend: str, types: tuple[str, ...]) -> None:
+    values = tuple(integers(f"x{n}", dtype, 2, 4) for n, dtype in enumerate(types))
+    step = Step("subject", "aten.cat.default", (tuple(Ref(v.name) for v in values), 1))
+    assert verdict(backend, "aten.cat.default", Graph(values, (step,), (Ref("subject"),))) == "accept"
+
+
+@BACKENDS
+@pytest.mark.parametrize("types", [("uint8", "int32"), ("int32", "uint8")])
+@pytest.mark.parametrize("constant", [False, True])
+def test_nothing_takes_uint8_whatever_it_gives(backend: str, types: tuple[str, str], constant: bool) -> None:
+    values = (integers("x", types[0], 2, 4), integers("y", types[1], 2, 4, constant=constant))
+    step = Step("subject", "aten.bitwise_left_shift.Tensor", (Ref("x"), Ref("y")))
+    graph = Graph(values, (step,), (Ref("subject"),))
+    assert verdict(backend, "aten.bitwise_left_shift.Tensor", graph) == "reject"
+
+
+@pytest.mark.parametrize(("order", "fits"), [((0, 1, 2), True), (None, True), ((0, 1), False), ((), False)])
+def test_an_order_is_one_of_all_dimensions(order: tuple[int, ...] | None, fits: bool) -> None:
+    copy = Step("copy", "dim_order_ops._to_dim_order_copy.default", (Ref("x"),), (("dim_order", order),))
+    with nullcontext() if fits else pytest.raises(NoProgram):
+        application(Graph((integers("x", "int8", 2, 3, 4),), (copy,), (Ref("copy"),)), "copy")
+
+
+def test_what_device_meta_takes_it_may_refuse_empty() -> None:
+    for images in (1, 0):
+        graph = program("aten.upsample_nearest2d.vec", None, (2.0, 2.0), shape=(images, 3, 6, 8), quant=Q)
+        with nullcontext() if images else pytest.raises(NoProgram):
+            application(graph, "subject")
