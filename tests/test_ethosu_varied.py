@@ -92,3 +92,40 @@ def test_what_device_meta_takes_it_may_refuse_empty() -> None:
         graph = program("aten.upsample_nearest2d.vec", None, (2.0, 2.0), shape=(images, 3, 6, 8), quant=Q)
         with nullcontext() if images else pytest.raises(NoProgram):
             application(graph, "subject")
+
+
+@BACKENDS
+@pytest.mark.parametrize("sizes", [((4,), (2, 3, 4), (1,)), ((1,), (3, 1), (2, 1, 4)), ((2, 1, 4), (4,), (3, 1))])
+@pytest.mark.parametrize("dtype", ["int8", "int32", None])
+def test_a_clamp_grows_with_each_of_its_limits(
+    backend: str, sizes: tuple[tuple[int, ...], ...], dtype: str | None
+) -> None:
+    names = ("x", "low", "high")
+    codes = (Value(name, size, Q, Fill(seed=n)) for n, (name, size) in enumerate(zip(names, sizes, strict=True)))
+    plain = (integers(name, dtype or "", *size) for name, size in zip(names, sizes, strict=True))
+    step = Step("subject", "aten.clamp.Tensor", tuple(map(Ref, names)), (), Q if dtype is None else None)
+    graph = Graph(tuple(codes if dtype is None else plain), (step,), (Ref("subject"),))
+    assert verdict(backend, "aten.clamp.Tensor", graph) == "accept"
+
+
+@pytest.mark.parametrize(
+    "factors", [(0.7, 2 / 3), (2 / 3, 0.4), (1.6, 2.4), (0.06, 0.0625), (2.5, 1.0), (1 / 3, 1 / 3)]
+)
+@pytest.mark.parametrize("size", [(17, 16), (3, 5), (32, 32), (48, 24)])
+@pytest.mark.parametrize("corners", [False, True])
+def test_pixels_are_read_by_the_factor(factors: tuple[float, float], size: tuple[int, int], corners: bool) -> None:
+    row = "aten.upsample_bilinear2d.vec"
+    graph = program(row, None, corners, factors, shape=(1, 2, *size), quant=Q)
+    if all(int(n * factor) > 0 for n, factor in zip(size, factors, strict=True)):
+        refused = 0.06 in factors or (corners and 0.0625 in factors)
+        assert verdict("ethos-u85", row, graph) == ("reject" if refused else "accept")
+
+
+@BACKENDS
+@pytest.mark.parametrize("op", ["asinh", "sinh", "sigmoid", "tanh", "erf"])
+@pytest.mark.parametrize("ends", [(-20, 20), (-3, 32767), (-32768, 500)])
+def test_a_narrow_range_cuts_off_straight_lines(backend: str, op: str, ends: tuple[int, int]) -> None:
+    x, y = (Quant(scale, 0, low, high, dtype="int16") for scale, low, high in ((2e-4, -32767, 32767), (1e-3, *ends)))
+    values = (Value("x", (1, 700), x, Fill(seed=4)),)
+    step = Step("subject", f"aten.{op}.default", (Ref("x"),), (), y)
+    assert verdict(backend, step.op, Graph(values, (step,), (Ref("subject"),))) == "accept"

@@ -133,7 +133,7 @@ def _moved(name: str, function: Callable[..., Tensor], *arguments: str) -> Rule:
 def bilinear(given: Given, y: Affine) -> Tensor:
     x, factors = given["input"], given["scale_factors"]
     size = given["output_size"] or [int(n * f) for n, f in zip(x.codes.shape[-2:], factors, strict=True)]
-    made = tosa.resize_bilinear(x.codes, tuple(size), given["align_corners"], x.affine)
+    made = tosa.resize_bilinear(x.codes, tuple(size), given["align_corners"], x.affine, factors)
     return tosa.requantised(made, x.affine, y)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -68,11 +69,15 @@ def _look_up(operation: Operation, tensor: str, entries: Array) -> str:
 
 
 def entries_of_wide(quant: QParams, y: QParams, function: Callable[[torch.Tensor], torch.Tensor]) -> Array:
-    """A function of reals from codes to codes of `y`: 513 entries, for every 128th number of 16 bits, named or not."""
+    """A function of reals from codes to codes of `y`: 513 entries, for every 128th number of 16 bits, named or not.
+
+    Nor do the limits of a narrower range hold for entries: lines between them would bend before they are reached.
+    """
     codes = torch.arange(-(2**15), 2**15 + 1, 128).clamp(max=2**15 - 1)
     numbers = dequantised(codes.to(torch.int16), quant)
     numbers[-1] = (2**15 - quant.zero_point) * quant.scale
-    entries: Array = quantised(function(numbers), y).to(torch.int16).numpy()
+    whole = replace(y, qmin=min(y.qmin, 1 - 2**15), qmax=2**15 - 1)
+    entries: Array = quantised(function(numbers), whole).to(torch.int16).numpy()
     return entries
 
 
