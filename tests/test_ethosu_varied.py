@@ -129,3 +129,15 @@ def test_a_narrow_range_cuts_off_straight_lines(backend: str, op: str, ends: tup
     values = (Value("x", (1, 700), x, Fill(seed=4)),)
     step = Step("subject", f"aten.{op}.default", (Ref("x"),), (), y)
     assert verdict(backend, step.op, Graph(values, (step,), (Ref("subject"),))) == "accept"
+
+
+@BACKENDS
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+@pytest.mark.parametrize(("dilation", "size"), [((13, 3), (12, 7)), ((1, 7), (12, 6)), ((5, 8), (4, 7))])
+def test_the_largest_of_padding_alone_is_the_lowest_code(
+    backend: str, dtype: str, dilation: tuple[int, int], size: tuple[int, int]
+) -> None:
+    quant = Q if dtype == "int8" else Quant(2e-4, 0, -32767, 32767, dtype="int16")
+    row = "aten.max_pool2d.default"
+    graph = program(row, (2, 2), (1, 1), (1, 1), dilation, shape=(1, 3, *size), quant=quant)
+    assert verdict(backend, row, graph) == "accept"

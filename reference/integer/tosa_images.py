@@ -125,7 +125,8 @@ def _moved(name: str, function: Callable[..., Tensor], *arguments: str) -> Rule:
     def rule(given: Given, y: Affine) -> Tensor:
         x = given[name]
         moved = function(x.codes.double(), *(given[argument] for argument in arguments))
-        return tosa.requantised(moved.to(x.codes.dtype), x.affine, y)
+        # The largest number of no pixel at all is minus infinity.
+        return tosa.requantised(moved.clamp(*tosa.range_of(x.codes)).to(x.codes.dtype), x.affine, y)
 
     return rule
 
