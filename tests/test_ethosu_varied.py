@@ -141,3 +141,44 @@ def test_the_largest_of_padding_alone_is_the_lowest_code(
     row = "aten.max_pool2d.default"
     graph = program(row, (2, 2), (1, 1), (1, 1), dilation, shape=(1, 3, *size), quant=quant)
     assert verdict(backend, row, graph) == "accept"
+
+
+@BACKENDS
+@pytest.mark.parametrize("dtype", ["int32", "int16", None])
+@pytest.mark.parametrize("op", ["remainder.Tensor", "pow.Tensor_Tensor"])
+def test_the_number_of_a_table_may_have_any_type(backend: str, dtype: str | None, op: str) -> None:
+    ends = {"int32": 2**31 - 1, "int16": 2**15 - 1}
+    quant = None if dtype is None else Quant(0.05, 0, -ends[dtype], ends[dtype], dtype=dtype)
+    y = Value("y", (1,), quant, Fill("list", values=(2 if dtype is None else 40,)), constant=True, dtype="float32")
+    graph = program(f"aten.{op}", Ref("y"), shape=(2, 7), quant=Q, more=(replace(y, dtype=dtype or "int8"),))
+    assert verdict(backend, f"aten.{op}", graph) == "accept"
+
+
+@BACKENDS
+@pytest.mark.parametrize("row", ["aten.constant_pad_nd.default", "aten.pad.default"])
+@pytest.mark.parametrize("number", [-1000.0, 7.0, math.inf, -math.inf])
+@pytest.mark.parametrize(
+    "ends", [(Q, replace(Q, scale=20.0)), (replace(Q, qmin=-20, qmax=20), Q)], ids=["wide", "narrow"]
+)
+def test_a_number_beyond_the_operand_is_one_of_the_result(
+    backend: str, row: str, number: float, ends: tuple[Quant, Quant]
+) -> None:
+    args = ((0, 1, 2, 0), number) if "constant" in row else ((0, 1, 2, 0), "constant", number)
+    x = Value("x", (1, 2, 4, 5), ends[0], Fill(seed=1))
+    graph = Graph((x,), (Step("subject", row, (Ref("x"), *args), (), ends[1]),), (Ref("subject"),))
+    assert verdict(backend, row, graph) == "accept"
+
+
+@BACKENDS
+@pytest.mark.parametrize("other", [1e-38, -1e-38, 1.2e-38, 0.3, -7.0])
+def test_a_remainder_of_what_float32_cannot_divide_is_open(backend: str, other: float) -> None:
+    graph = program("aten.remainder.Scalar", other, shape=(3, 40), quant=Q)
+    assert verdict(backend, "aten.remainder.Scalar", graph) == "accept"
+
+
+@BACKENDS
+@pytest.mark.parametrize("ends", [(0.0, math.nan), (math.nan, 6.0), (2.0, -1.0)])
+@pytest.mark.parametrize("row", ["aten.hardtanh.default", "aten.clamp.default"])
+def test_limits_may_be_no_numbers_or_crossed(backend: str, ends: tuple[float, float], row: str) -> None:
+    graph = program(row, *ends, shape=(2, 40), quant=Q)
+    assert verdict(backend, row, graph) == "accept"

@@ -88,12 +88,16 @@ def silu(x: Bounded) -> Bounded:
 
 
 def remainder(x: Bounded, other: float) -> Bounded:
-    """aten.remainder.Scalar: as steep as x, but any number of its range where the bounds reach over a multiple."""
-    value = torch.remainder(x.value, other)
-    if x.exact:
-        return Bounded(value)
-    turns = [torch.floor((x.value + side * x.error) / other) for side in (-1, 1)]
-    return Bounded(value, torch.where(turns[0] == turns[1], x.error, abs(other)))
+    """aten.remainder.Scalar: as steep as x, but any number of its range where the bounds reach over a multiple.
+
+    It leaves open what float32 has no quotient for, or a subnormal divisor: torch's kernels say NaN or a number.
+    """
+    result = Bounded(torch.remainder(x.value, other))
+    if not x.exact:
+        turns = [torch.floor((x.value + side * x.error) / other) for side in (-1, 1)]
+        result = Bounded(result.value, torch.where(turns[0] == turns[1], x.error, abs(other)))
+    smallest, largest = torch.finfo(torch.float32).tiny, torch.finfo(torch.float32).max
+    return anything(result, ((x.value / other).abs() > largest) | (abs(other) < smallest))
 
 
 def hardsigmoid(x: Bounded) -> Bounded:

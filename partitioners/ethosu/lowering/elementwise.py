@@ -171,7 +171,8 @@ def clamp(operation: Operation) -> Value:
         return _clamp_plain(operation, x, low, high)
     y = operation.y
     source = operation.ctx.requantised(x, y, operation.node)
-    codes = (code_of(low, y), code_of(high, y))
+    most = code_of(high, y)
+    codes = (min(code_of(low, y), most), most)  # NaN, which torch makes of every number then, is any code
 
     def make(tensor: str) -> str:
         return operation.ctx.limited(tensor, y, operation.node, *codes)

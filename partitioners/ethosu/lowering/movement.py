@@ -281,10 +281,17 @@ def _bordered(operation: Operation, tensor: str, axis: int, mode: str, amounts: 
 
 
 def padded(operation: Operation, flat: Sequence[int], number: float) -> Value:
-    """Padding in torch's spelling: the last dimension's (before, after) first. A constant where it leaves nothing."""
+    """Padding in torch's spelling: the last dimension's (before, after) first. A constant where it leaves nothing.
+
+    A number that is no code of the operand's may be one of the result's.
+    """
     x = operation.first
     operation.require(x.dtype != FLOAT, "operand", "numbers that are not quantized", "codes or integers")
-    quant, layout, amounts = quant_of(x, operation), x.home, [(0, 0)] * x.rank
+    quant = quant_of(x, operation)
+    if quant is not None and operation.quant is not None and not _holds(quant, number):
+        quant = operation.y
+        x = operation.ctx.requantised(x, quant, operation.node)
+    layout, amounts = x.home, [(0, 0)] * x.rank
     for position in range(len(flat) // 2):
         amounts[x.rank - 1 - position] = (flat[2 * position], flat[2 * position + 1])
     code = int(number) if quant is None else code_of(float(number), quant)
@@ -298,3 +305,8 @@ def padded(operation: Operation, flat: Sequence[int], number: float) -> Value:
     tensor = operation.model.slice(tensor, starts, sizes, f"{operation.node.name}_part")
     grown = [(max(before, 0), max(behind, 0)) for before, behind in pairs]
     return operation.result(operation.model.pad(tensor, grown, code, operation.node.name), layout, quant=quant)
+
+
+def _holds(quant: QParams, number: float) -> bool:
+    """Whether a number lies within the range of the codes."""
+    return quant.qmin - 0.5 <= number / quant.scale + quant.zero_point <= quant.qmax + 0.5

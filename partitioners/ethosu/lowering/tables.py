@@ -11,7 +11,7 @@ import torch
 from npu_assay.partitioners.ethosu.lowering.context import CODES
 from npu_assay.partitioners.ethosu.lowering.operation import Operation
 from npu_assay.partitioners.ethosu.lowering.scaling import dequantised, quantised
-from npu_assay.partitioners.ethosu.lowering.values import FLOAT, Value, mapped, viewed
+from npu_assay.partitioners.ethosu.lowering.values import Value, mapped, viewed
 from npu_assay.partitioners.ethosu.tosa_model import Array
 from npu_assay.partitioners.exir.qdq import QParams
 
@@ -35,9 +35,7 @@ def _number(operation: Operation) -> torch.Tensor:
     single = value.data is not None and value.data.size == 1
     operation.require(single, "second operand", f"{value.name}, a tensor", "a constant of one element")
     data = torch.from_numpy(value.data).reshape(())
-    if value.dtype == FLOAT:
-        return data
-    return dequantised(data, operation.quant_of(value))
+    return dequantised(data, value.quant) if isinstance(value.quant, QParams) else data
 
 
 def tabulated(operation: Operation, args: Any, kwargs: Any) -> Value:
