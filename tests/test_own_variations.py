@@ -11,7 +11,7 @@ from npu_assay.conformance.backend.loading import load_backend
 from npu_assay.conformance.fuzz.observe import run_program_case
 from npu_assay.conformance.programs.graph import Graph, Quant, Ref, Step, Value
 from npu_assay.conformance.record.results import CaseResult
-from npu_assay.conformance.run.selection import all_cases
+from npu_assay.conformance.run.selection import all_cases, cases_of
 from npu_assay.conformance.table import load_table
 
 Q = Quant(0.05, 3)
@@ -20,7 +20,7 @@ Q = Quant(0.05, 3)
 def result(backend: str, row: str, graph: Graph) -> CaseResult:
     own = load_backend(backend)
     table = load_table(own.table)
-    case = next(c for c in all_cases(table) if c.row == row)
+    case = cases_of(table, row)[0]
     return run_program_case(replace(case, expect="unspecified", reason=None, delegates=None, graph=graph), own, table)
 
 

@@ -43,9 +43,6 @@ from npu_assay.reference.integer import QTensor
 from npu_assay.reference.operators.home import BYTES, FIRST, FLOATING, TOTAL
 from npu_assay.reference.operators.lookup import is_indices
 
-CODES_END = 127
-"""The largest code of 8 bits."""
-
 
 @dataclass(frozen=True)
 class Walk:
@@ -115,7 +112,8 @@ def walk(graph: Graph, scheme: str | None, delegated: bool, exact: Exact = NOTHI
         given = [nodes[ref] for ref in references(step.args)]
         dtype = result_type(step, [x.dtype for x in given], [x.chain.value.dim() for x in given])
         floats = not (delegated and integers) or (scheme == TOSA and golden.is_looked_up(step.op))
-        arithmetic = _Arithmetic(scheme, integers, floats, y, dtype, delegated)
+        wide = quant is not None and quant.dtype != "int8"
+        arithmetic = _Arithmetic(scheme, integers, floats, y, wide, dtype, delegated)
         nodes.update(_float_step(step, arithmetic, nodes, exact))
     outputs = [nodes[ref] for ref in graph.outputs]
     return Walk(
@@ -223,12 +221,13 @@ class _Result:
 
 @dataclass(frozen=True)
 class _Arithmetic:
-    """Which roundings a step's result may contain: the device's, a float type's, or either."""
+    """Which roundings a step's result may contain: the device's, a float type's, or either. wide: codes of 16 bits."""
 
     scheme: str | None
     device: bool
     floats: bool
     y: Affine | None
+    wide: bool
     dtype: torch.dtype
     delegated: bool
 
@@ -272,8 +271,7 @@ class _Arithmetic:
         unit = self.y.scale32
         slack: golden.Slack = 0.0
         if self.device:
-            wide = self.y.qmax > CODES_END
-            slack = golden.device(step.op, args, kwargs, real, unit, self.scheme, wide=wide)
+            slack = golden.device(step.op, args, kwargs, real, unit, self.scheme, wide=self.wide)
         if self.floats:
             slack = slack + golden.quantise_float32(real, unit)
         if isinstance(slack, Tensor):  # of a result that is no number nothing is known

@@ -20,6 +20,7 @@ from npu_assay.conformance.predicates.surroundings import Surroundings
 from npu_assay.conformance.programs.build import REALS, materialise
 from npu_assay.conformance.programs.edge_form import typed
 from npu_assay.conformance.programs.graph import Graph, Ref, Step, Value, references
+from npu_assay.partitioners.exir.ops import dim_order_format
 from npu_assay.reference.golden.aten import COPY, aten, bound, canonical
 
 SMALL = 2**21  # elements that a model may have if it is computed at once: on device meta, some of torch is slow
@@ -121,8 +122,8 @@ def _tensors(graph: Graph, tried: bool) -> Mapping[Ref, Tensor]:
 
 
 def _kind(graph: Graph) -> object:
-    """All of a model but sizes and other numbers."""
-    values = tuple((_dtype(value), len(value.shape), type(value)) for value in graph.values)
+    """All of a model but sizes and other numbers; device meta refuses some tensors that are empty."""
+    values = tuple((_dtype(value), len(value.shape), 0 in value.shape, type(value)) for value in graph.values)
     return values, tuple((step.op, _kind_of(step.args), _kind_of(step.kwargs), step.outputs) for step in graph.steps)
 
 
@@ -222,12 +223,21 @@ def _results(step: Step, known: Mapping[Ref, Tensor]) -> Mapping[Ref, Tensor]:
         raise NoProgram(f"{step.op}: {error}") from error
     if canonical(step.op) == COPY:  # which torch knows by another name, with the type that it converts to
         made = made.to(kwargs.get("dtype") or made.dtype)
+    _check_order(step.op, kwargs.get("dim_order"), args)
     listed = made if isinstance(made, tuple | list) else (made,)
     if len(listed) < step.outputs or any(each.numel() > MOST for each in listed):
         raise NoProgram(step.op)
     if "split" in step.op and len(listed) != step.outputs:
         raise NoProgram(f"{step.op}: found {len(listed)} results, expected {step.outputs}")
     return {Ref(step.name, index): tensor for index, tensor in enumerate(listed)}
+
+
+def _check_order(op: str, order: list[int] | None, args: Sequence[Any]) -> None:
+    """Raise NoProgram for an order of other dimensions than the operand's."""
+    try:
+        dim_order_format(order, 0 if order is None else args[0].dim())
+    except ValueError as error:
+        raise NoProgram(f"{op}: {error}") from error
 
 
 def _check_size(op: str, args: Sequence[Any]) -> None:

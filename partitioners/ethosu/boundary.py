@@ -169,7 +169,7 @@ def _levels(nodes: Nodes, reach: Reach) -> Mapping[fx.Node, int]:
 def partition_rejections(nodes: Nodes, graph: fx.Graph) -> Reasons | None:
     """Why a whole partition is refused, for each of its operators; None when it is not."""
     ordered = [node for node in graph.nodes if node in nodes]
-    unsigned = next(filter(_holds_uint8, ordered), None)
+    unsigned = next((one for node in ordered for one in (*node.all_input_nodes, node) if _holds_uint8(one)), None)
     if unsigned is not None:
         return dict(_each(ordered, "uint8", f"{unsigned.name} is uint8"))
     if all(map(_vanishes, ordered)):

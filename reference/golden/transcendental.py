@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -87,12 +88,16 @@ def silu(x: Bounded) -> Bounded:
 
 
 def remainder(x: Bounded, other: float) -> Bounded:
-    """aten.remainder.Scalar: as steep as x, but any number of its range where the bounds reach over a multiple."""
-    value = torch.remainder(x.value, other)
-    if x.exact:
-        return Bounded(value)
-    turns = [torch.floor((x.value + side * x.error) / other) for side in (-1, 1)]
-    return Bounded(value, torch.where(turns[0] == turns[1], x.error, abs(other)))
+    """aten.remainder.Scalar: as steep as x, but any number of its range where the bounds reach over a multiple.
+
+    It leaves open what float32 has no quotient for, or a subnormal divisor: torch's kernels say NaN or a number.
+    """
+    result = Bounded(torch.remainder(x.value, other))
+    if not x.exact:
+        turns = [torch.floor((x.value + side * x.error) / other) for side in (-1, 1)]
+        result = Bounded(result.value, torch.where(turns[0] == turns[1], x.error, abs(other)))
+    smallest, largest = torch.finfo(torch.float32).tiny, torch.finfo(torch.float32).max
+    return anything(result, ((x.value / other).abs() > largest) | (abs(other) < smallest))
 
 
 def hardsigmoid(x: Bounded) -> Bounded:
@@ -122,7 +127,7 @@ def celu(x: Bounded, alpha: float = 1.0) -> Bounded:
 
 def power(x: Bounded, exponent: Bounded) -> Bounded:
     """aten.pow.Tensor_Tensor, with an exponent of one element: as steep in it as the result times log |x|."""
-    result = pow_(x, _number(exponent, "aten.pow.Tensor_Tensor"))
+    result = pow_(_beside(x, exponent), _number(exponent, "aten.pow.Tensor_Tensor"))
     if exponent.exact:
         return result
     return Bounded(result.value, result.error + exponent.error * result.magnitude * x.magnitude.log().abs())
@@ -130,11 +135,16 @@ def power(x: Bounded, exponent: Bounded) -> Bounded:
 
 def remainder_tensor(x: Bounded, other: Bounded) -> Bounded:
     """aten.remainder.Tensor, with a divisor of one element: off by its error as often as it is taken off."""
-    divisor = _number(other, "aten.remainder.Tensor")
+    x, divisor = _beside(x, other), _number(other, "aten.remainder.Tensor")
     if other.exact:
         return remainder(x, divisor)
     taken = torch.floor(x.value / divisor).abs() * other.error
     return remainder(Bounded(x.value, x.error + taken), divisor)
+
+
+def _beside(x: Bounded, number: Bounded) -> Bounded:
+    """A tensor in the shape that a number of more dimensions gives it."""
+    return replace(x, value=x.value.expand_as(x.value + number.value))
 
 
 def _number(x: Bounded, op: str) -> float:

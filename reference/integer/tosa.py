@@ -127,6 +127,9 @@ def pad(given: Given, y: Affine) -> Tensor:
     """Padding with a number's code, or with the tensor's own elements."""
     (x,) = _operands(given, "self")
     mode, number = given.get("mode", "constant"), given.get("value") or 0.0
+    if mode == "constant" and not x.affine.qmin - 0.5 <= number / x.affine.scale + x.zero_point <= x.affine.qmax + 0.5:
+        wide = _requantised(x, y).long()  # the number may be a code of the result's
+        return torch.constant_pad_nd(wide, list(given["pad"]), tosa.code_of(float(number), y))
     if mode == "constant":
         held = Affine(x.affine.scale, x.zero_point, *tosa.range_of(x.codes))
         moved = torch.constant_pad_nd(x.codes.long(), list(given["pad"]), tosa.code_of(float(number), held))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -98,9 +99,15 @@ def avg_pool(given: Given, y: Affine) -> Tensor:
 def _window_sums(
     x: Tensor, kernel: tuple[int, int], stride: tuple[int, int], padding: tuple[int, int], ceil_mode: bool
 ) -> Tensor:
-    """The sum over each window, padding counting as zero: torch's own, exact in float64."""
-    made: Tensor = torch.ops.aten.avg_pool2d.default(x, list(kernel), list(stride), list(padding), ceil_mode, True, 1)
-    return made.round()
+    """The sum over each window, padding counting as zero, one axis after the other; exact in float64."""
+    sizes = torch.empty(x.shape, device="meta")
+    shape = torch.ops.aten.avg_pool2d.default(sizes, list(kernel), list(stride), list(padding), ceil_mode).shape
+    for axis in (-2, -1):
+        before = functional.pad(x.cumsum(axis), (1, 0) if axis == -1 else (0, 0, 1, 0))
+        first = torch.arange(shape[axis]) * stride[axis] - padding[axis]
+        low, high = (place.clamp(0, x.shape[axis]) for place in (first, first + kernel[axis]))
+        x = before.index_select(axis, high) - before.index_select(axis, low)
+    return x
 
 
 def adaptive(given: Given, y: Affine) -> Tensor:
@@ -125,7 +132,8 @@ def _moved(name: str, function: Callable[..., Tensor], *arguments: str) -> Rule:
     def rule(given: Given, y: Affine) -> Tensor:
         x = given[name]
         moved = function(x.codes.double(), *(given[argument] for argument in arguments))
-        return tosa.requantised(moved.to(x.codes.dtype), x.affine, y)
+        # The largest number of no pixel at all is minus infinity.
+        return tosa.requantised(moved.clamp(*tosa.range_of(x.codes)).to(x.codes.dtype), x.affine, y)
 
     return rule
 
@@ -133,11 +141,25 @@ def _moved(name: str, function: Callable[..., Tensor], *arguments: str) -> Rule:
 def bilinear(given: Given, y: Affine) -> Tensor:
     x, factors = given["input"], given["scale_factors"]
     size = given["output_size"] or [int(n * f) for n, f in zip(x.codes.shape[-2:], factors, strict=True)]
-    made = tosa.resize_bilinear(x.codes, tuple(size), given["align_corners"], x.affine)
+    made = tosa.resize_bilinear(x.codes, tuple(size), given["align_corners"], x.affine, factors)
     return tosa.requantised(made, x.affine, y)
 
 
-max_pool = _moved(
-    "self", torch.ops.aten.max_pool2d.default, "kernel_size", "stride", "padding", "dilation", "ceil_mode"
-)
+PLAIN = (1, 1, 0, 1)
+"""Kernel, stride, padding and dilation of an axis that stays as it is."""
+
+
+def _largest(x: Tensor, *window: Any) -> Tensor:
+    """The largest of each window: that of its rows along the one axis, and of these along the other."""
+    kernel, stride, padding, dilation, ceil_mode = window
+    pairs = [pair(each) for each in (kernel, stride or kernel, padding, dilation)]
+    for axis in (0, 1):
+        alone = [
+            [each[axis] if at == axis else plain for at in (0, 1)] for each, plain in zip(pairs, PLAIN, strict=True)
+        ]
+        x = torch.ops.aten.max_pool2d.default(x, *alone, ceil_mode)
+    return x
+
+
+max_pool = _moved("self", _largest, "kernel_size", "stride", "padding", "dilation", "ceil_mode")
 nearest = _moved("input", aten("aten.upsample_nearest2d.vec"), "output_size", "scale_factors")

@@ -37,6 +37,7 @@ def of_number(op: str) -> Rule:
         require(isinstance(number, QTensor) and number.codes.numel() == 1, op, "a tensor", "a number")
         other = tosa.reals_of(number.codes, number.affine).reshape(())
         options: dict[str, Any] = {name: given[name] for name in rest}
-        return tosa.looked_up(x.codes, lambda reals: aten(op)(reals, other, **options), x.affine, y)
+        codes = x.codes.expand_as(x.codes + number.codes)
+        return tosa.looked_up(codes, lambda reals: aten(op)(reals, other, **options), x.affine, y)
 
     return rule

@@ -103,8 +103,8 @@ def bias_codes(operation: Operation, source: object, steps: Sequence[float], out
     value = operation.operand(source)
     operation.require(value.data is not None, "bias", f"{value.name}, computed at run time", "a constant")
     assert value.data is not None
-    operation.require(value.data.size == outputs, "size of the bias", value.data.size, outputs)
-    quant, flat = value.quant, value.data.reshape(-1)
+    operation.require(value.data.size in (1, outputs), "size of the bias", value.data.size, outputs)
+    quant, flat = value.quant, np.broadcast_to(value.data.reshape(-1), (outputs,))
     wanted = np.asarray(steps)
     if value.dtype == FLOAT:
         return _rounded(flat.astype(np.float64) / wanted)

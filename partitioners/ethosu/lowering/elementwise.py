@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from npu_assay.partitioners.common.rules import bounds
@@ -91,12 +92,19 @@ def extremum(code: str) -> Lower:
 
 
 def _extrema(operation: Operation, values: Sequence[Value], codes: Sequence[str]) -> Value:
-    """The first value combined with the others, one after the other."""
-    layout, (made, *others), scale = to_common_scale(operation, values)
-    shape = arranged(operation.shape, layout)
-    for code, other in zip(codes, others, strict=True):
-        made = operation.emit(code, [made, other], shape, "INT32", nan_mode="PROPAGATE")
+    """The first value combined with the others."""
+    layout, tensors, scale = to_common_scale(operation, values)
+    made = _combined(operation, tensors, codes)
     return operation.result(operation.narrowed(made, (scale / operation.y.scale,)), layout, quant=operation.y)
+
+
+def _combined(operation: Operation, tensors: Sequence[str], codes: Sequence[str]) -> str:
+    """The first tensor combined with the others, one after the other, each in the shape that both have together."""
+    made, *others = tensors
+    for code, other in zip(codes, others, strict=True):
+        shape = np.broadcast_shapes(operation.model.shape(made), operation.model.shape(other))
+        made = operation.emit(code, [made, other], shape, "INT32", nan_mode="PROPAGATE")
+    return made
 
 
 def clamp_tensor(operation: Operation) -> Value:
@@ -108,10 +116,7 @@ def clamp_tensor(operation: Operation) -> Value:
     if not is_plain(values):
         return _extrema(operation, values, codes)
     layout, tensors = operation.together(values)
-    made, *others = (operation.integers(tensor, "INT32") for tensor in tensors)
-    for code, other in zip(codes, others, strict=True):
-        shape = arranged(operation.shape, layout)
-        made = operation.emit(code, [made, other], shape, "INT32", nan_mode="PROPAGATE")
+    made = _combined(operation, [operation.integers(tensor, "INT32") for tensor in tensors], codes)
     return operation.result(operation.integers(made, operation.dtype), layout)
 
 
@@ -166,7 +171,8 @@ def clamp(operation: Operation) -> Value:
         return _clamp_plain(operation, x, low, high)
     y = operation.y
     source = operation.ctx.requantised(x, y, operation.node)
-    codes = (code_of(low, y), code_of(high, y))
+    most = code_of(high, y)
+    codes = (min(code_of(low, y), most), most)  # NaN, which torch makes of every number then, is any code
 
     def make(tensor: str) -> str:
         return operation.ctx.limited(tensor, y, operation.node, *codes)

@@ -15,6 +15,7 @@ from npu_assay.partitioners.ethosu.lowering.operation import Lower, Operation
 from npu_assay.partitioners.ethosu.lowering.scaling import code_of
 from npu_assay.partitioners.ethosu.lowering.values import FLOAT, PerChannel, Value, permuted, viewed
 from npu_assay.partitioners.ethosu.lowering.windows import channels_last
+from npu_assay.partitioners.ethosu.tosa_model import NUMPY_TYPES
 from npu_assay.partitioners.exir.compiling import bind
 from npu_assay.partitioners.exir.layout import Layout, arranged, identity
 from npu_assay.partitioners.exir.nodes import memory_order
@@ -69,7 +70,7 @@ def quant_of(x: Value, operation: Operation) -> QParams | None:
 
 
 def cat(operation: Operation) -> Value:
-    """aten.cat -> CONCAT of operands of one quantization."""
+    """aten.cat -> CONCAT of operands of one quantization, or of the type that integers are promoted to."""
     values = [operation.operand(source) for source in operation.arguments["tensors"]]
     values = [value for value in values if value.shape != (0,)]
     quant = operation.quant if any(value.quant is not None for value in values) else None
@@ -77,8 +78,10 @@ def cat(operation: Operation) -> Value:
         values = [operation.ctx.requantised(value, quant, operation.node) for value in values]
     layout = max(values, key=lambda value: (value.data is None, int(np.prod(value.shape)))).home
     axis = layout.index(operation.axis(operation.arguments["dim"], len(layout)))
-    made = operation.model.concat([operation.tensor(value, layout) for value in values], axis, operation.node.name)
-    return operation.result(made, layout, quant=quant)
+    tensors = [operation.tensor(value, layout) for value in values]
+    if quant is None:
+        tensors = [operation.integers(tensor, operation.dtype) for tensor in tensors]
+    return operation.result(operation.model.concat(tensors, axis, operation.node.name), layout, quant=quant)
 
 
 @folding
@@ -278,10 +281,17 @@ def _bordered(operation: Operation, tensor: str, axis: int, mode: str, amounts: 
 
 
 def padded(operation: Operation, flat: Sequence[int], number: float) -> Value:
-    """Padding in torch's spelling: the last dimension's (before, after) first."""
+    """Padding in torch's spelling: the last dimension's (before, after) first. A constant where it leaves nothing.
+
+    A number that is no code of the operand's may be one of the result's.
+    """
     x = operation.first
     operation.require(x.dtype != FLOAT, "operand", "numbers that are not quantized", "codes or integers")
-    quant, layout, amounts = quant_of(x, operation), x.home, [(0, 0)] * x.rank
+    quant = quant_of(x, operation)
+    if quant is not None and operation.quant is not None and not _holds(quant, number):
+        quant = operation.y
+        x = operation.ctx.requantised(x, quant, operation.node)
+    layout, amounts = x.home, [(0, 0)] * x.rank
     for position in range(len(flat) // 2):
         amounts[x.rank - 1 - position] = (flat[2 * position], flat[2 * position + 1])
     code = int(number) if quant is None else code_of(float(number), quant)
@@ -289,6 +299,14 @@ def padded(operation: Operation, flat: Sequence[int], number: float) -> Value:
     starts = [max(-before, 0) for before, _ in pairs]
     cut = [starts[i] + max(-pair[1], 0) for i, pair in enumerate(pairs)]
     sizes = [size - lost for size, lost in zip(operation.model.shape(tensor), cut, strict=True)]
+    if 0 in sizes:
+        data = np.full(operation.shape, code, NUMPY_TYPES[x.dtype])
+        return Value(operation.node.name, operation.shape, x.dtype, quant, data=data)
     tensor = operation.model.slice(tensor, starts, sizes, f"{operation.node.name}_part")
     grown = [(max(before, 0), max(behind, 0)) for before, behind in pairs]
     return operation.result(operation.model.pad(tensor, grown, code, operation.node.name), layout, quant=quant)
+
+
+def _holds(quant: QParams, number: float) -> bool:
+    """Whether a number lies within the range of the codes."""
+    return quant.qmin - 0.5 <= number / quant.scale + quant.zero_point <= quant.qmax + 0.5

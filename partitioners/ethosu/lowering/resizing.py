@@ -24,7 +24,8 @@ def bilinear(operation: Operation) -> Value:
     """aten.upsample_bilinear2d -> RESIZE, whose weights are taken off again by a RESCALE."""
     x, found, quant = operation.first, axes(operation.node), operation.quant_of(operation.first)
     tensor = operation.tensor(x, NHWC)
-    if not operation.arguments["align_corners"] and all(axis.before == DOWNSCALE * axis.after for axis in found):
+    smallest = all(axis.denominator == DOWNSCALE * axis.numerator for axis in found)
+    if smallest and not operation.arguments["align_corners"]:
         return operation.result(_middle(operation, tensor), NHWC, quant=quant)
     dtype = operation.model.dtype(tensor)
     wide = _resize(operation, tensor, found, "BILINEAR", "INT32" if dtype == "INT8" else "INT48")

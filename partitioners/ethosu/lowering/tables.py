@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -10,7 +11,7 @@ import torch
 from npu_assay.partitioners.ethosu.lowering.context import CODES
 from npu_assay.partitioners.ethosu.lowering.operation import Operation
 from npu_assay.partitioners.ethosu.lowering.scaling import dequantised, quantised
-from npu_assay.partitioners.ethosu.lowering.values import FLOAT, Value, mapped
+from npu_assay.partitioners.ethosu.lowering.values import Value, mapped, viewed
 from npu_assay.partitioners.ethosu.tosa_model import Array
 from npu_assay.partitioners.exir.qdq import QParams
 
@@ -34,16 +35,13 @@ def _number(operation: Operation) -> torch.Tensor:
     single = value.data is not None and value.data.size == 1
     operation.require(single, "second operand", f"{value.name}, a tensor", "a constant of one element")
     data = torch.from_numpy(value.data).reshape(())
-    if value.dtype == FLOAT:
-        return data
-    return dequantised(data, operation.quant_of(value))
+    return dequantised(data, value.quant) if isinstance(value.quant, QParams) else data
 
 
 def tabulated(operation: Operation, args: Any, kwargs: Any) -> Value:
-    """The node's function with these arguments after the first."""
-    x, y = operation.first, operation.y
+    """The node's function with these arguments after the first. A number beside it may have more dimensions."""
+    x, y = viewed(operation.first, operation.shape), operation.y
     quant = operation.quant_of(x)
-    operation.require(x.shape == operation.shape, "result's shape", operation.shape, x.shape)
     target: Any = operation.node.target
 
     def real(numbers: torch.Tensor) -> torch.Tensor:
@@ -69,11 +67,15 @@ def _look_up(operation: Operation, tensor: str, entries: Array) -> str:
 
 
 def entries_of_wide(quant: QParams, y: QParams, function: Callable[[torch.Tensor], torch.Tensor]) -> Array:
-    """A function of reals from codes to codes of `y`: 513 entries, for every 128th number of 16 bits, named or not."""
+    """A function of reals from codes to codes of `y`: 513 entries, for every 128th number of 16 bits, named or not.
+
+    Nor do the limits of a narrower range hold for entries: lines between them would bend before they are reached.
+    """
     codes = torch.arange(-(2**15), 2**15 + 1, 128).clamp(max=2**15 - 1)
     numbers = dequantised(codes.to(torch.int16), quant)
     numbers[-1] = (2**15 - quant.zero_point) * quant.scale
-    entries: Array = quantised(function(numbers), y).to(torch.int16).numpy()
+    whole = replace(y, qmin=min(y.qmin, 1 - 2**15), qmax=2**15 - 1)
+    entries: Array = quantised(function(numbers), whole).to(torch.int16).numpy()
     return entries
 
 

@@ -60,7 +60,7 @@ def axes(node: fx.Node) -> list[Axis]:
     """Height and width."""
     nearest = is_named(node, NEAREST)
     corners = False if nearest else bool(argument(node, 2, "align_corners"))
-    factors = argument(node, 2, "scale_factors") if nearest else None
+    factors = None if corners else argument(node, 2 if nearest else 3, "scale_factors")
     pairs = zip(shape(operand(node))[2:], shape(node)[2:], factors or (None, None), strict=True)
     return [_axis(before, after, corners, nearest, factor) for before, after, factor in pairs]
 
