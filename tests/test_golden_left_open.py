@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import pytest
@@ -193,3 +194,12 @@ REFUSED = {
 def test_what_torch_refuses_has_no_golden(name: str) -> None:
     with pytest.raises(GoldenError):
         walk(REFUSED[name], None, False)
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (2, 0)])
+def test_the_mean_of_nothing_is_no_warning(shape: tuple[int, ...]) -> None:
+    x = Value("x", shape, None)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        assert golden_failures(graph("aten.mean.dim", Ref("x"), (0, 1), True, values=(x,))) == []
+    assert told == []
