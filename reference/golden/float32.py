@@ -127,8 +127,8 @@ def _run_float(op: str, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: to
 def run_whole(op: str, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: torch.dtype) -> tuple[Bounded, ...]:
     """`run`, for results of a type of whole numbers: made of whole numbers, they have no roundings.
 
-    They wrap around as torch's do, in two's complement; of a bool all but 0 is true. Made of reals, they are as floats
-    have them.
+    They wrap around as torch's do, in two's complement. Of a bool all but 0 is true, and its bits are one. Made of
+    reals, they are as floats have them.
     """
     if not all(_is_whole(x) for x in operands((*args, *kwargs.values()))):
         return run_float(op, args, kwargs, torch.float32)
@@ -137,12 +137,13 @@ def run_whole(op: str, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: tor
         return results
     if _known(op).rounding == RESIZED:
         return tuple(Bounded(y.value, y.error + _OF_BYTES) for y in results)
-    if dtype == torch.bool:
+    if dtype == torch.bool and not canonical(op).startswith(_OF_BITS):
         return tuple(Bounded((y.value != 0).double(), y.error, y.scale, y.axis) for y in results)
-    least, count = torch.iinfo(dtype).min, 2 ** torch.iinfo(dtype).bits
+    least, count = (0, 2) if dtype == torch.bool else (torch.iinfo(dtype).min, 2 ** torch.iinfo(dtype).bits)
     return tuple(Bounded((y.value - least).remainder(count) + least, y.error, y.scale, y.axis) for y in results)
 
 
+_OF_BITS = "aten.bitwise_"
 RESIZED = "float32:resized"
 _OF_BYTES = 1 + 2 * 255 * 2.0**-14
 """How far torch's bilinear images of bytes are off: a rounding along each axis, of two weights of 14 bits each."""
