@@ -78,9 +78,12 @@ def window(given: Given, rank: int) -> dict[str, Any]:
 
 
 def pool(kind: str, x: Array, window: Mapping[str, Any]) -> Node | None:
-    """A pool over the last axes, of two at least, which is what `onnx.reference` has; ONNX wants a batch as well."""
+    """A pool over the last axes, of two at least, which is what `onnx.reference` has; ONNX wants a batch as well.
+
+    ONNX does not say what becomes of NaN, which onnx.reference passes over.
+    """
     rank = len(window["kernel_shape"])
-    if x.size > LOOPED:
+    if x.size > LOOPED or np.isnan(x).any():
         return None
     rounds_up = bool(window.get("ceil_mode")) and max(window["strides"]) > 1
     if kind == "MaxPool" and any(window["pads"]) and not (rounds_up and rank == 2):
@@ -174,11 +177,9 @@ def _behind(x: Array, window: Mapping[str, Any], rank: int) -> int:
 
 
 def max_pool(rank: int) -> Rule:
-    """MaxPool: the values. ONNX does not say what becomes of NaN, which onnx.reference passes over."""
+    """MaxPool: the values."""
 
     def rule(given: Given) -> Node | None:
-        if np.isnan(array(given["self"])).any():
-            return None
         dilations = {"dilations": one_per_axis(given["dilation"], rank)}
         return pool("MaxPool", array(given["self"]), window(given, rank) | dilations)
 

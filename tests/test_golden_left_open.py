@@ -203,3 +203,12 @@ def test_the_mean_of_nothing_is_no_warning(shape: tuple[int, ...]) -> None:
         warnings.simplefilter("always")
         assert golden_failures(graph("aten.mean.dim", Ref("x"), (0, 1), True, values=(x,))) == []
     assert told == []
+
+
+@pytest.mark.parametrize("pad", [0, 1])
+@pytest.mark.parametrize("count", [True, False])
+def test_averages_of_nan_are_not_compared(count: bool, pad: int) -> None:
+    x = Value("x", (1, 2, 5, 7), None, Fill("list", values=(NAN, 0.5, -1.0, 2.0)))
+    args = (Ref("x"), (3, 2), (2, 1), (pad, 0), False, count)
+    assert golden_failures(graph("aten.avg_pool2d.default", *args, values=(x,))) == []
+    assert bool(walk(graph("aten.avg_pool2d.default", *args, values=(x,)), None, False).bounded[0].value.isnan().any())
