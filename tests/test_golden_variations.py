@@ -13,6 +13,7 @@ import torch
 from npu_assay.conformance.judge.float_golden import result_type, walk
 from npu_assay.conformance.judge.integer_golden import exact_codes
 from npu_assay.conformance.judge.second_golden import golden_failures
+from npu_assay.conformance.programs.build import build
 from npu_assay.conformance.programs.graph import Case, Graph, Quant, Ref, Step, Value
 from npu_assay.conformance.run.selection import all_cases
 from npu_assay.conformance.table import load_table
@@ -152,3 +153,18 @@ def test_powers_of_a_range_hold_those_of_all_its_numbers(exponent: float, off: f
         reached = torch.maximum(reached, apart)
     tight = bound.value.isfinite() & bound.spread().isfinite()
     assert bool((reached[tight] >= bound.spread()[tight] * (1 - 1e-9)).all())
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int8", "int32", "int64", "float16", "float32", "float64"])
+@pytest.mark.parametrize("number", [2, True, 0.5])
+@pytest.mark.parametrize("name", ["add", "mul", "div"])
+def test_a_number_joins_the_type_of_its_tensor(name: str, number: float, dtype: str) -> None:
+    op = f"aten.{name}.Tensor"
+    x = Value("x", (2, 3), None, dtype=dtype)
+    made = build(Graph((x,), (Step("subject", op, (Ref("x"), number)),), (Ref("subject"),)))
+    expected = getattr(torch, name)(torch.ones(2, 3, dtype=getattr(torch, dtype)), number)
+    (output,) = next(iter(made.graph.find_nodes(op="output"))).args[0]
+    assert output.meta["val"].dtype == expected.dtype
+    assert walk(Graph((x,), (Step("subject", op, (Ref("x"), number)),), (Ref("subject"),)), None, False).dtypes == (
+        expected.dtype,
+    )
