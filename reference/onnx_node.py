@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -41,7 +42,8 @@ def evaluate(node: Node) -> list[Array]:
     written = helper.make_node(node.kind, names, results, **node.attributes)
     settings = {"opsets": {"": _OPSET}, "log": _silent, "verbose": 0, "new_ops": None}
     operator = load_op("", node.kind, _OPSET)(written, settings)
-    with np.errstate(all="ignore"):  # what is not finite is not compared
+    with np.errstate(all="ignore"), warnings.catch_warnings():  # what is not finite is not compared
+        warnings.simplefilter("ignore", RuntimeWarning)  # numpy's, of the mean of nothing
         return list(operator.run(*(None if array is None else np.asarray(array) for array in node.inputs)))
 
 
@@ -76,9 +78,12 @@ def window(given: Given, rank: int) -> dict[str, Any]:
 
 
 def pool(kind: str, x: Array, window: Mapping[str, Any]) -> Node | None:
-    """A pool over the last axes, of two at least, which is what `onnx.reference` has; ONNX wants a batch as well."""
+    """A pool over the last axes, of two at least, which is what `onnx.reference` has; ONNX wants a batch as well.
+
+    ONNX does not say what becomes of NaN, which onnx.reference passes over.
+    """
     rank = len(window["kernel_shape"])
-    if x.size > LOOPED:
+    if x.size > LOOPED or np.isnan(x).any():
         return None
     rounds_up = bool(window.get("ceil_mode")) and max(window["strides"]) > 1
     if kind == "MaxPool" and any(window["pads"]) and not (rounds_up and rank == 2):
@@ -172,11 +177,9 @@ def _behind(x: Array, window: Mapping[str, Any], rank: int) -> int:
 
 
 def max_pool(rank: int) -> Rule:
-    """MaxPool: the values. ONNX does not say what becomes of NaN, which onnx.reference passes over."""
+    """MaxPool: the values."""
 
     def rule(given: Given) -> Node | None:
-        if np.isnan(array(given["self"])).any():
-            return None
         dilations = {"dilations": one_per_axis(given["dilation"], rank)}
         return pool("MaxPool", array(given["self"]), window(given, rank) | dilations)
 

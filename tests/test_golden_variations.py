@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -12,12 +13,15 @@ import torch
 from npu_assay.conformance.judge.float_golden import result_type, walk
 from npu_assay.conformance.judge.integer_golden import exact_codes
 from npu_assay.conformance.judge.second_golden import golden_failures
+from npu_assay.conformance.programs.build import build
 from npu_assay.conformance.programs.graph import Case, Graph, Quant, Ref, Step, Value
 from npu_assay.conformance.run.selection import all_cases
 from npu_assay.conformance.table import load_table
 from npu_assay.reference import golden, onnx_golden
 from npu_assay.reference.golden import Bounded, GoldenError
+from npu_assay.reference.golden.special import finite_part, other_class
 
+INF = math.inf
 NEAREST, BILINEAR = "aten.upsample_nearest2d.vec", "aten.upsample_bilinear2d.vec"
 
 
@@ -94,3 +98,73 @@ def test_types_join_as_torch_joins_them(one: torch.dtype, other: torch.dtype, sh
     a, b = torch.ones(shapes[0], dtype=one), torch.ones(shapes[1], dtype=other)
     step = Step("subject", "aten.maximum.default", (Ref("a"), Ref("b")))
     assert result_type(step, [one, other], [a.dim(), b.dim()]) == torch.maximum(a, b).dtype
+
+
+EXPONENTS = (
+    -3,
+    -2.0,
+    -1,
+    -0.5,
+    -1e-38,
+    0.0,
+    1e-38,
+    0.1,
+    1 / 3,
+    0.5,
+    1,
+    2,
+    3,
+    3.7,
+    11,
+    2**24 + 1,
+    2**31 - 1,
+    1e30,
+    INF,
+    -INF,
+)
+
+
+@pytest.mark.parametrize("exponent", EXPONENTS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_powers_are_bounded_for_every_exponent(exponent: float, dtype: torch.dtype) -> None:
+    x = torch.rand(2000, generator=torch.Generator().manual_seed(3)) * 8 - 4
+    x = torch.cat([x, torch.tensor([0.0, -0.0, 1, -1, INF, -INF, math.nan, 1e4, -1e4, 2.0**-20])]).to(dtype)
+    if dtype == torch.float16 and 65520 <= abs(exponent) < INF:  # torch refuses such an exponent
+        with pytest.raises(GoldenError):
+            golden.run_float("aten.pow.Tensor_Scalar", (Bounded(x.double()), exponent), {}, dtype)
+        return
+    found = torch.ops.aten.pow.Tensor_Scalar(x, exponent).double()
+    (bound,) = golden.run_float("aten.pow.Tensor_Scalar", (Bounded(x.double()), exponent), {}, dtype)
+    assert not bool(other_class(found, bound).any())
+    known = finite_part(bound)
+    assert bool(((found.masked_fill(~bound.value.isfinite(), 0.0) - known.value).abs() <= known.spread()).all())
+
+
+@pytest.mark.parametrize("exponent", [-2, -0.5, 0.5, 2, 3, 3.7])
+@pytest.mark.parametrize("off", [1e-3, 0.25])
+def test_powers_of_a_range_hold_those_of_all_its_numbers(exponent: float, off: float) -> None:
+    x, error = torch.linspace(-2, 2, 41, dtype=torch.float64), torch.full((41,), off, dtype=torch.float64)
+    (bound,) = golden.run("aten.pow.Tensor_Scalar", (Bounded(x, error), exponent), {})
+    reached = torch.zeros(41, dtype=torch.float64)
+    for part in (*torch.linspace(-1, 1, 101, dtype=torch.float64), (-x / error).clamp(-1, 1)):
+        found = (x + part * error).pow(exponent)
+        apart = torch.where(found.isnan(), 0.0, (found - bound.value).abs().nan_to_num(0.0))
+        assert bool((apart <= bound.spread() * (1 + 1e-12)).logical_or(bound.value.isnan()).all())
+        reached = torch.maximum(reached, apart)
+    tight = bound.value.isfinite() & bound.spread().isfinite()
+    assert bool((reached[tight] >= bound.spread()[tight] * (1 - 1e-9)).all())
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int8", "int32", "int64", "float16", "float32", "float64"])
+@pytest.mark.parametrize("number", [2, True, 0.5])
+@pytest.mark.parametrize("name", ["add", "mul", "div"])
+def test_a_number_joins_the_type_of_its_tensor(name: str, number: float, dtype: str) -> None:
+    op = f"aten.{name}.Tensor"
+    x = Value("x", (2, 3), None, dtype=dtype)
+    made = build(Graph((x,), (Step("subject", op, (Ref("x"), number)),), (Ref("subject"),)))
+    expected = getattr(torch, name)(torch.ones(2, 3, dtype=getattr(torch, dtype)), number)
+    (output,) = next(iter(made.graph.find_nodes(op="output"))).args[0]
+    assert output.meta["val"].dtype == expected.dtype
+    assert walk(Graph((x,), (Step("subject", op, (Ref("x"), number)),), (Ref("subject"),)), None, False).dtypes == (
+        expected.dtype,
+    )

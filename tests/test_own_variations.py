@@ -24,9 +24,16 @@ def result(backend: str, row: str, graph: Graph) -> CaseResult:
     return run_program_case(replace(case, expect="unspecified", reason=None, delegates=None, graph=graph), own, table)
 
 
-def program(op: str, *args: Any, shape: tuple[int, ...], quant: Quant | None, more: tuple[Value, ...] = ()) -> Graph:
+def program(
+    op: str,
+    *args: Any,
+    shape: tuple[int, ...],
+    quant: Quant | None,
+    more: tuple[Value, ...] = (),
+    given: Quant | None = None,
+) -> Graph:
     step = Step("subject", op, (Ref("x"), *args), (), quant)
-    return Graph((Value("x", shape, quant), *more), (step,), (Ref("subject"),))
+    return Graph((Value("x", shape, given or quant), *more), (step,), (Ref("subject"),))
 
 
 @pytest.mark.parametrize("backend", ["neutron", "neutron-1.4"])
@@ -60,3 +67,18 @@ def test_xnnpack_takes_steps_past_everything(name: str, size: int) -> None:
     graph = replace(graph, values=values, steps=(replace(step, args=args),))
     found = result("xnnpack", "aten.conv2d.default", graph)
     assert (found.verdict, found.failures) == ("accept", ())
+
+
+FIXED = {"sigmoid": Quant(1 / 256, -128), "tanh": Quant(1 / 128, 0), "_softmax": Quant(1 / 256, -128)}
+
+
+@pytest.mark.parametrize("scale", [2.0**39, 2.0**20, 2.0**-39])
+@pytest.mark.parametrize("name", ["sigmoid", "tanh", "_softmax", "exp", "log"])
+def test_a_table_takes_every_ratio_of_scales(name: str, scale: float) -> None:
+    row = f"aten.{name}.default"
+    quant = FIXED.get(name, Quant(2.0**-39, 3))
+    args = (1, False) if name == "_softmax" else ()
+    found = result("neutron-1.4", row, program(row, *args, shape=(1, 8), quant=quant, given=Quant(scale, 3)))
+    assert found.failures == ()
+    if name == "log":
+        assert found.verdict == "accept"

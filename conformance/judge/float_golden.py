@@ -37,8 +37,8 @@ from npu_assay.partitioners.exir.ops import DEQUANTIZE, QUANTIZE, edge_op
 from npu_assay.reference import golden, integer
 from npu_assay.reference.affine import Affine
 from npu_assay.reference.arithmetic.xnnpack import is_matrix_product
-from npu_assay.reference.golden import Bounded, Codes, accuracy_xnnpack
-from npu_assay.reference.golden.special import other_class
+from npu_assay.reference.golden import Bounded, Codes, GoldenError, accuracy_xnnpack
+from npu_assay.reference.golden.special import anything, other_class, unknown
 from npu_assay.reference.integer import QTensor
 from npu_assay.reference.operators.home import BYTES, FIRST, FLOATING, TOTAL
 from npu_assay.reference.operators.lookup import is_indices
@@ -203,6 +203,8 @@ def _value_node(value: Value) -> _Node:
         real = Bounded(numbers.to(torch.float64))
         return _Node(real, real, dtype=numbers.dtype)
     if quant.group is not None and isinstance(quant.scale, tuple):
+        if not value.constant:
+            raise GoldenError(f"{value.name}: found an input with scales per group, expected a constant")
         real = golden.groupwise(numbers.to(torch.int16) - quant.zero_point, quant.scale, quant.group)
         return _Node(real, real)
     real = golden.dequantised(numbers, quant.scale, quant.zero_point, quant.axis)
@@ -244,14 +246,22 @@ class _Arithmetic:
             return self._results(step, args, kwargs, golden.run(step.op, args, kwargs))
         computed = self.dtype if self.dtype in golden.FORMATS else torch.float32
         reals = golden.run_float(step.op, args, kwargs, computed)
+        if self.delegated and step.dynamic is not None:
+            open_ = _rows_without_codes(step, operands)
+            reals = tuple(anything(real, open_.expand_as(real.value)) for real in reals)
         if self.delegated and self.scheme == XNNPACK:
             reals = tuple(accuracy_xnnpack.allowed(step.op, real, computed) for real in reals)
         return self._results(step, args, kwargs, reals)
 
     def _chosen(self, step: Step, operands: Mapping[Ref, Bounded], exact: bool) -> Mapping[Ref, Bounded]:
-        """The operands, the first quantized at run time: by the device per row, else as the program says."""
+        """The operands, the first quantized at run time: by the device per row, else as the program says.
+
+        Raises GoldenError for a tensor without elements, of which torch has no range.
+        """
         first = references(step.args)[0]
         x = operands[first]
+        if step.dynamic == "per_tensor" and not x.value.numel():
+            raise GoldenError(f"{first.name}: found no elements, expected some to choose a range from")
         everywhere, rank = tuple(range(x.value.dim())), x.value.dim()
         rows = _quantised_rows(step, operands)
         axes = rows if self.delegated else everywhere if step.dynamic == "per_tensor" else everywhere[rank - 1 :]
@@ -282,12 +292,12 @@ class _Arithmetic:
 
 
 def _whole(real: Bounded) -> Bounded:
-    """The numbers rounded toward zero, as torch converts reals to integers."""
-    value = real.value.trunc()
+    """The numbers rounded toward zero, as torch converts reals to integers; what is not finite may become anything."""
+    value, open_ = real.value.trunc(), ~real.value.isfinite()
     if real.exact:
-        return real if torch.equal(value, real.value) else Bounded(value)
+        return real if torch.equal(value, real.value) else anything(Bounded(value), open_)
     low, high = (real.value - real.error).trunc(), (real.value + real.error).trunc()
-    return Bounded(value, torch.maximum(high - value, value - low))
+    return anything(Bounded(value, torch.maximum(high - value, value - low)), open_)
 
 
 def _quantised_rows(step: Step, operands: Mapping[Ref, Bounded]) -> tuple[int, ...]:
@@ -300,6 +310,11 @@ def _quantised_rows(step: Step, operands: Mapping[Ref, Bounded]) -> tuple[int, .
     pads = [(size,) for size in padding]
     single = not transposed and is_matrix_product(weight.shape[2:], stride, pads, groups)
     return everywhere[1:2] if single else everywhere[1:]
+
+
+def _rows_without_codes(step: Step, operands: Mapping[Ref, Bounded]) -> Tensor:
+    """Rows of the result whose operand has no codes, so that nothing is known of its scale: all that has it is open."""
+    return unknown(operands[references(step.args)[0]]).any(_quantised_rows(step, operands), keepdim=True)
 
 
 def _float_step(step: Step, arithmetic: _Arithmetic, nodes: Mapping[Ref, _Node], exact: Exact) -> dict[Ref, _Node]:

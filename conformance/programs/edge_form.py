@@ -127,16 +127,23 @@ def _as_is(emit: Emit, scalar: Scalar, op: str, args: Args, kwargs: Kwargs) -> O
 
 def _arithmetic(emit: Emit, scalar: Scalar, op: str, args: Args, kwargs: Kwargs) -> Output:
     """add, sub, mul and div: a number becomes a lifted constant."""
-    lifted = [item if isinstance(item, fx.Node) else _lifted(emit, scalar, item) for item in args[:2]]
+    beside = [item.meta["val"] for item in args[:2] if isinstance(item, fx.Node)]
+    whole = op != "aten.div.Tensor" and not any(val.is_floating_point() for val in beside)
+    lifted = [
+        item
+        if isinstance(item, fx.Node)
+        else _lifted(emit, scalar, item, torch.result_type(beside[0], item) if whole else torch.float32)
+        for item in args[:2]
+    ]
     return _as_is(emit, scalar, op, [*lifted, *args[2:]], kwargs)
 
 
-def _lifted(emit: Emit, scalar: Scalar, number: float) -> fx.Node:
-    """A number's constant; a whole number becomes an int64 constant that is converted to float."""
+def _lifted(emit: Emit, scalar: Scalar, number: float, dtype: torch.dtype) -> fx.Node:
+    """A number's constant; a whole number becomes an int64 constant that is converted to what is computed in."""
     node = scalar(number)
-    if isinstance(number, float):
+    if isinstance(number, float) or node.meta["val"].dtype == dtype:
         return node
-    keywords = {"dtype": torch.float32, "dim_order": []}
+    keywords = {"dtype": dtype, "dim_order": []}
     return emit("dim_order_ops._to_dim_order_copy.default", (node,), keywords)
 
 

@@ -161,7 +161,11 @@ class EdgeWriter:
         return node
 
     def _symbolic(self, name: str, like: Tensor, dynamic: tuple[int, ...]) -> Tensor:
-        """A fake tensor with one symbol per open axis, 1 to `OPEN_LIMIT` times the size that the case runs with."""
+        """A fake tensor with one symbol per open axis, 1 to `OPEN_LIMIT` times the size that the case runs with.
+
+        As torch.export has it, a size of 0 is never open; nor is a dimension that the tensor does not have.
+        """
+        dynamic = tuple(axis for axis in dynamic if axis < like.dim() and like.shape[axis])
         kinds = [DimDynamic.DYNAMIC if axis in dynamic else DimDynamic.STATIC for axis in range(like.dim())]
         bounds: list[Any] = [
             StrictMinMaxConstraint(warn_only=False, vr=ValueRanges(1, OPEN_LIMIT * like.shape[axis]))

@@ -25,11 +25,14 @@ def canonical(op: str) -> str:
 OWN_DOTS = 2  # namespace.operator.overload
 
 
-def _same_numbers(self: Tensor, dtype: Any = None, **_: Any) -> Tensor:
+def _same_numbers(self: Tensor, dtype: Any = None, dim_order: Sequence[int] | None = None, **_: Any) -> Tensor:
     """A copy in another dim order or dtype holds the same numbers at the same indices.
 
-    Integers of a narrower type lose their high bits; a boolean is whether an integer is not 0.
+    Integers of a narrower type lose their high bits; a boolean is whether an integer is not 0. Raises GoldenError for
+    an order of other dimensions.
     """
+    if dim_order is not None and sorted(dim_order) != [*range(self.dim())]:
+        raise GoldenError(f"dim_order: found {list(dim_order)}, expected an order of {self.dim()} dimensions")
     wanted = getattr(torch, dtype) if isinstance(dtype, str) else dtype
     if wanted is None or wanted.is_floating_point or self.is_floating_point():
         return self

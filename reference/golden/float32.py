@@ -8,7 +8,7 @@ rounded once.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from npu_assay.reference.golden import special
-from npu_assay.reference.golden.aten import canonical
-from npu_assay.reference.golden.bounded import ZERO, Bounded, operands
+from npu_assay.reference.golden.aten import bound, canonical
+from npu_assay.reference.golden.bounded import ZERO, Bounded, GoldenError, operands
 from npu_assay.reference.golden.operators import run
 from npu_assay.reference.golden.special import either, has_subnormal, is_ordinary, settled
 from npu_assay.reference.operators import Operator
@@ -55,6 +55,8 @@ FORMATS: Mapping[torch.dtype, Format] = MappingProxyType(
 _FEW = 3
 """Roundings to float16 after a sum in float32: of the sum and of its division; one more for their product."""
 _TAPS = 9
+HALF = 2
+"""Bytes of a type of 16 bits."""
 
 
 def run_float32(op: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Bounded, ...]:
@@ -68,17 +70,39 @@ def run_float(op: str, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: tor
     Operators that only move numbers do not round; the values still are numbers of that type. Numbers that are not
     finite, or too large for the type, are as `special` says.
     """
+    results = _settled(op, args, kwargs, dtype)
+    for other in _alternatives(op, args, kwargs, dtype):
+        others = run_float(op, other, kwargs, dtype)
+        results = tuple(either(y, z) for y, z in zip(results, others, strict=True))
+    return results
+
+
+def _settled(op: str, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: torch.dtype) -> tuple[Bounded, ...]:
     form, results = FORMATS[dtype], _run_float(op, args, kwargs, dtype)
     exact = all(x.exact for x in operands((*args, *kwargs.values())))
-    subnormal = form.smallest > 0 and has_subnormal(args, form.smallest)
-    if not subnormal and all(is_ordinary(result, form.overflow) for result in results):
+    if all(is_ordinary(result, form.overflow) for result in results):
         return results
     plain = run(op, args, kwargs) if exact else (None,) * len(results)
-    results = tuple(settled(y, p, form.overflow) for y, p in zip(results, plain, strict=True))
-    if not subnormal:
-        return results
-    others = run_float(op, special.flushed(args, form.smallest), kwargs, dtype)
-    return tuple(either(y, other) for y, other in zip(results, others, strict=True))
+    return tuple(settled(y, p, form.overflow) for y, p in zip(results, plain, strict=True))
+
+
+def _alternatives(
+    op: str, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: torch.dtype
+) -> Iterator[tuple[Any, ...]]:
+    """Other arguments that a device may compute with: flushed to zero, and an exponent rounded to the type.
+
+    A large odd exponent becomes even by that. Raises GoldenError for one beyond 16 bits, which torch refuses.
+    """
+    smallest = FORMATS[dtype].smallest
+    if smallest > 0 and has_subnormal(args, smallest):
+        yield special.flushed(args, smallest)
+    if canonical(op) == "aten.pow.Tensor_Scalar":
+        x, exponent = bound(op, args, kwargs).values()
+        held = float(torch.tensor(exponent, dtype=torch.float64).to(dtype))
+        if math.isinf(held) and math.isfinite(exponent) and dtype.itemsize == HALF:
+            raise GoldenError(f"exponent: found {exponent}, expected a number of {dtype}")
+        if held != exponent and not math.isnan(held) and not kwargs:
+            yield x, held
 
 
 def _run_float(op: str, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: torch.dtype) -> tuple[Bounded, ...]:
@@ -103,15 +127,26 @@ def _run_float(op: str, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: to
 def run_whole(op: str, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: torch.dtype) -> tuple[Bounded, ...]:
     """`run`, for results of a type of whole numbers: made of whole numbers, they have no roundings.
 
-    They wrap around as torch's do, in two's complement; a bool is one bit. Made of reals, they are as floats have them.
+    They wrap around as torch's do, in two's complement. Of a bool all but 0 is true, and its bits are one. Made of
+    reals, they are as floats have them.
     """
     if not all(_is_whole(x) for x in operands((*args, *kwargs.values()))):
         return run_float(op, args, kwargs, torch.float32)
     results = run(op, args, kwargs)
     if dtype == torch.int64:
         return results
+    if _known(op).rounding == RESIZED:
+        return tuple(Bounded(y.value, y.error + _OF_BYTES) for y in results)
+    if dtype == torch.bool and not canonical(op).startswith(_OF_BITS):
+        return tuple(Bounded((y.value != 0).double(), y.error, y.scale, y.axis) for y in results)
     least, count = (0, 2) if dtype == torch.bool else (torch.iinfo(dtype).min, 2 ** torch.iinfo(dtype).bits)
     return tuple(Bounded((y.value - least).remainder(count) + least, y.error, y.scale, y.axis) for y in results)
+
+
+_OF_BITS = "aten.bitwise_"
+RESIZED = "float32:resized"
+_OF_BYTES = 1 + 2 * 255 * 2.0**-14
+"""How far torch's bilinear images of bytes are off: a rounding along each axis, of two weights of 14 bits each."""
 
 
 def _is_whole(x: Bounded) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,8 @@ import torch
 from torch import Tensor
 
 from npu_assay.reference.affine import float32
-from npu_assay.reference.golden.bounded import Bounded, GoldenError, as_bounded, monotone
+from npu_assay.reference.golden.aten import COPY, aten
+from npu_assay.reference.golden.bounded import Bounded, as_bounded, monotone
 from npu_assay.reference.golden.special import anything, at_minus_infinity
 
 GELU_SLOPE = 1.13
@@ -100,16 +102,28 @@ def _steep(function: Callable[[Tensor], Tensor], x: Bounded, slope: float | Tens
 
 
 def pow_(x: Bounded, exponent: float) -> Bounded:
-    """aten.pow.Tensor_Scalar: steeper the larger |x|; 1 of everything, NaN too, for the exponent 0.
+    """aten.pow.Tensor_Scalar: monotone on either side of 0; 1 of everything, NaN too, for the exponent 0.
 
-    Raises GoldenError for errors and another exponent below 1.
+    A fraction has powers of numbers from 0 on alone. A negative exponent is unbounded where zero is possible. Of one
+    half torch takes a power or a root, which differ for -inf, and where it is negative for -0.
     """
+    result = _power(x, exponent)
+    if abs(exponent) != 1 / 2:
+        return result
+    return anything(result, (x.value == -math.inf) | ((x.value == 0) & x.value.signbit() & (exponent < 0)))
+
+
+def _power(x: Bounded, exponent: float) -> Bounded:
     value = torch.pow(x.value, exponent)
     if x.exact or exponent == 0:
         return Bounded(value)
-    if exponent < 1:
-        raise GoldenError(f"aten.pow.Tensor_Scalar: found exponent {exponent} for inexact numbers, expected 1 or more")
-    return Bounded(value, x.error * exponent * x.magnitude.pow(exponent - 1))
+    if math.isfinite(exponent) and exponent != int(exponent):
+        return _not_negative(lambda t: torch.pow(t, exponent), x)
+    ends = (torch.pow(x.value + side * x.error, exponent) - value for side in (-1, 1))
+    reach = torch.maximum(*(end.abs() for end in ends))
+    around = (x.value.abs() <= x.error) & (x.error > 0)
+    at_zero = torch.where(around, value.abs() if exponent > 0 else math.inf, 0.0)
+    return Bounded(value, torch.maximum(reach.nan_to_num(0.0, math.inf), at_zero))
 
 
 def maximum(a: Any, b: Any) -> Bounded:
@@ -132,12 +146,16 @@ def _extreme(function: Callable[[Tensor, Tensor], Tensor], a: Any, b: Any) -> Bo
 
 
 def quantize(x: Bounded, scale: float, zero_point: int, low: int, high: int, dtype: Any = None) -> Bounded:
-    """quantized_decomposed.quantize_per_tensor.default: the code, as a number, with the scale as float32."""
+    """quantized_decomposed.quantize_per_tensor.default: the code, as a number, with the scale as float32.
+
+    IEEE 754 leaves open what a conversion to integers makes of NaN (5.8), and so does torch.
+    """
 
     def code(t: Tensor) -> Tensor:
         return (t / float32(scale)).round_().add_(zero_point).clamp_(low, high)
 
-    return monotone(code, x)
+    result = monotone(code, x)
+    return anything(result, result.value.isnan())
 
 
 def dequantize(
@@ -150,4 +168,5 @@ def dequantize(
 
 def copied(x: Bounded, **options: Any) -> Bounded:
     """dim_order_ops._to_dim_order_copy.default: the same numbers; a smaller type's rounding is `run_float`'s."""
+    aten(COPY)(x.value, dim_order=options.get("dim_order"))
     return x

@@ -11,6 +11,7 @@ from torch import Tensor
 from npu_assay.reference.affine import Affine
 from npu_assay.reference.golden.bounded import Bounded, Scale
 from npu_assay.reference.golden.slack import Slack
+from npu_assay.reference.golden.special import anything
 
 
 def dequantised(codes: Tensor, scale: Scale, zero_point: int, axis: int | None = None) -> Bounded:
@@ -50,14 +51,19 @@ def chosen_at_run_time(x: Bounded, axes: tuple[int, ...]) -> Bounded:
     """Reals that are quantized to 256 codes over their own range, which holds zero, and dequantized.
 
     axes: those that share a range. Off by a step: half for the rounding, half because the zero point is rounded
-    and the far end then saturates; 2**-12 of it for float32's roundings in up to 255 steps.
+    and the far end then saturates; 2**-12 of it for float32's roundings in up to 255 steps. Anything of a range that
+    float32 cannot hold: no codes stand for it.
     """
     if not x.value.numel():
         return x
     high = (x.value + x.error).amax(axes, keepdim=True).clamp_min(0)
     low = (x.value - x.error).amin(axes, keepdim=True).clamp_max(0)
     step = ((high - low) / 255).clamp_min(SMALLEST_STEP)
-    return Bounded(x.value, x.error + step * (1 + 2.0**-12))
+    return _within_float32(Bounded(x.value, x.error + step * (1 + 2.0**-12)), high - low)
+
+
+def _within_float32(numbers: Bounded, span: Tensor) -> Bounded:
+    return anything(numbers, ~span.to(torch.float32).isfinite().expand_as(numbers.value))
 
 
 TIE = 2.0**-12
@@ -77,7 +83,8 @@ def codes_at_run_time(x: Bounded, axes: tuple[int, ...]) -> Bounded:
     steps = torch.where(step > 0, x.value / step, 0.0)
     value = steps.round() * step
     tied = (steps - steps.floor() - 0.5).abs() <= TIE
-    return Bounded(value, torch.where(tied, step * (1 + TIE), value.abs() * 2.0**-21))
+    found = Bounded(value, torch.where(tied, step * (1 + TIE), value.abs() * 2.0**-21))
+    return _within_float32(found, high - low)
 
 
 def quantised(b: Bounded, y: Affine, slack: Slack, *, on_grid: bool = False) -> Bounded:

@@ -15,7 +15,7 @@ from npu_assay.reference.golden.aten import aten
 from npu_assay.reference.golden.bounded import Bounded, errors, operands, values
 from npu_assay.reference.operators import Operator
 
-_IGNORED = frozenset({"dtype", "memory_format", "dim_order", "non_blocking"})
+_IGNORED = frozenset({"dtype", "memory_format", "non_blocking"})
 """Arguments that choose a dtype or a memory format: they change no number, which stays one of float64."""
 
 

@@ -48,13 +48,16 @@ def convolution(x: Bounded, weight: Bounded, bias: Bounded | None, *rest: Any) -
 def _open_at_padding(x: Tensor, weight: Tensor, *rest: Any) -> Tensor:
     """Where a weight that is not finite meets padding: times 0 it is NaN, and kernels that leave padding out have none.
 
-    oneDNN's float16 kernels for AVX512-FP16 are such. A NaN among weights that meet numbers makes NaN in either.
+    oneDNN's float16 kernels for AVX512-FP16 are such. A NaN among weights that meet numbers makes NaN in either. Of a
+    transposed convolution all that no number of the operand reaches is padding, between them, too.
     """
-    if rest[3] or not any(rest[1]) or bool(weight.isfinite().all()):
+    transposed, groups = rest[3], rest[5]
+    if not (transposed or any(rest[1])) or bool(weight.isfinite().all()):
         return torch.zeros((), dtype=torch.bool)
     function, cells = aten("aten.convolution.default"), torch.ones_like(x[:1])
     special, nan = (~weight.isfinite()).double(), weight.isnan().double()
-    each = special.flatten(1).sum(1).reshape(-1, *[1] * (x.dim() - 2))
+    by_output = torch.cat([part.transpose(0, 1) for part in special.chunk(groups)]) if transposed else special
+    each = by_output.flatten(1).sum(1).reshape(-1, *[1] * (x.dim() - 2))
     open_: Tensor = (function(cells, special, None, *rest) < each) & (function(cells, nan, None, *rest) == 0)
     return open_
 

@@ -94,15 +94,16 @@ def _has_accumulator_steps(given: Given, bias: Bounded) -> bool:
 def rounded_bias(given: Given, step: float) -> Slack:
     """linear, convolution: a bias of other steps is rounded to one of the accumulator, per output channel.
 
-    A transposed convolution has the scales of one group's outputs; all groups share them.
+    A transposed convolution has the scales of one group's outputs; all groups share them. Scales along another axis
+    than the outputs' count as the largest: no integers add such products up.
     """
     x, weight = given["input"], given["weight"]
     if not isinstance(x.scale, float):  # no integers add such products up
         return 0.0
     scales = weight.scale if isinstance(weight.scale, tuple) else (weight.scale,)
     halves = [0.5 * x.scale * scale / step for scale in scales] * (given["groups"] if given.get("transposed") else 1)
-    if len(scales) == 1:
-        return float(halves[0])
+    if len(halves) != given["bias"].value.numel():
+        return float(max(halves))
     rank = x.value.dim() - 2 if "transposed" in given else 0
     return torch.tensor(halves, dtype=torch.float64).reshape(-1, *[1] * rank)
 

@@ -37,14 +37,36 @@ def strided(x: Bounded, size: Sequence[int], stride: Sequence[int], storage_offs
 
 def bilinear(x: Bounded, *rest: Any, **options: Any) -> Bounded:
     """aten.upsample_bilinear2d.vec, which leaves open what is made of infinities."""
-    function = aten("aten.upsample_bilinear2d.vec")
-    value = function(x.value, *rest, **options)
+
+    def resized(image: Tensor) -> Tensor:
+        found: Tensor = aten("aten.upsample_bilinear2d.vec")(image, *rest, **options)
+        return found
+
+    value = resized(x.value)
     if not x.exact:
-        return Bounded(value, function(x.spread().contiguous(), *rest, **options))
-    if bool(value.isfinite().all()):
+        return Bounded(value, resized(x.spread().contiguous()))
+    if bool(x.value.isfinite().all()):
         return Bounded(value)
-    nan = function(x.value.isnan().to(torch.float64), *rest, **options)
-    return anything(Bounded(value), between_infinities(nan, value))
+    nan = resized(x.value.isnan().to(torch.float64))
+    return anything(Bounded(value), between_infinities(nan, value) | _of_weight_zero(x.value, resized))
+
+
+WHOLE = 2.0**-12
+"""How far from a whole position float32 may still find the pixel there alone."""
+
+
+def _of_weight_zero(x: Tensor, resized: Callable[[Tensor], Tensor]) -> Tensor:
+    """Where a pixel of weight 0, beside a whole position, is no number: a copy leaves it out, 0 times it is NaN."""
+    beside = resized(torch.max_pool2d((~x.isfinite()).to(x.dtype), 3, 1, 1)) > 0
+    rows, columns = x.shape[-2:]
+    down = resized(torch.arange(rows, dtype=x.dtype).reshape(1, 1, -1, 1).expand(1, 1, rows, columns).contiguous())
+    along = resized(torch.arange(columns, dtype=x.dtype).expand(1, 1, rows, columns).contiguous())
+    found: Tensor = beside & ((_from_whole(down) < WHOLE) | (_from_whole(along) < WHOLE))
+    return found
+
+
+def _from_whole(positions: Tensor) -> Tensor:
+    return (positions - positions.round()).abs()
 
 
 def padded(x: Bounded, pad: Sequence[int], value: float = 0) -> Bounded:

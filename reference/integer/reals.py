@@ -15,6 +15,7 @@ from torch import Tensor
 from npu_assay.reference.arithmetic.xnnpack import dynamic, flushed
 from npu_assay.reference.golden.aten import aten, bound, canonical
 from npu_assay.reference.golden.bounded import Bounded
+from npu_assay.reference.golden.special import anything
 from npu_assay.reference.integer.operand import Given, IntegerError, QTensor, on_images, pair, require, symmetric
 from npu_assay.reference.integer.xnnpack import output_major
 from npu_assay.reference.operators.home import INTEGERS, ByName, loaded
@@ -68,12 +69,18 @@ def copied(args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Tensor, ...]
 def run_dynamic(op: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Tensor | Bounded, ...]:
     """A product of real activations, quantized row by row (images: one by one), and quantized weights (QTensor).
 
-    Bounded where the order of its float32 sums is the processor's choice.
+    Bounded where the order of its float32 sums is the processor's choice, and where rows whose range is not finite may
+    become anything: no codes stand for them.
     """
     own = home(canonical(op))
     if own is None or not own.dynamic:
         raise IntegerError(f"operator: found {op!r}, expected a product that quantizes its operand at run time")
-    return (loaded(own.dynamic, INTEGERS)(bound(own.name, args, kwargs)),)
+    rule, given = loaded(own.dynamic, INTEGERS), bound(own.name, args, kwargs)
+    y = rule(given)
+    if isinstance(y, Bounded) or not bool(y.isnan().any()):
+        return (y,)
+    open_ = rule({**given, "bias": None}).isnan()
+    return (anything(Bounded(y.double()), open_) if bool(open_.any()) else y,)
 
 
 def _weights(given: Given) -> QTensor:

@@ -40,10 +40,12 @@ def convolution(given: Given) -> Node | None:
     x, weight = array(given["input"]), array(given["weight"])
     bias = None if given["bias"] is None else array(given["bias"])
     rank = x.ndim - 2
-    padding = one_per_axis(given["padding"], rank)
+    padding, dilation = one_per_axis(given["padding"], rank), one_per_axis(given["dilation"], rank)
+    if {*dilation} != {1} and not np.isfinite(x).all():
+        return None  # onnx.reference spreads kernels with zeros, which make NaN of infinities
     attributes = {
         "strides": one_per_axis(given["stride"], rank),
-        "dilations": one_per_axis(given["dilation"], rank),
+        "dilations": dilation,
         "pads": [*padding, *padding],
         "group": given["groups"],
         "kernel_shape": list(weight.shape[2:]),

@@ -103,29 +103,29 @@ def quantize(site: Site) -> Step:
 def logistic(site: Site) -> Step:
     """LOGISTIC; the output is fixed to scale 1/256, zero point -128."""
     site.fixed_output(1 / 256, -128)
-    return Step(lut.logistic(*_unary(site)))
+    return Step(lut.logistic(*_table(site)))
 
 
 def exp(site: Site) -> Step:
     """EXP: a table of float32 numbers. Source: TFLite kernels/exp.cc."""
-    return Step(lut.exp(*_unary(site)))
+    return Step(lut.exp(*_table(site)))
 
 
 def log(site: Site) -> Step:
     """LOG: a table of float32 numbers, the lowest code where there is no logarithm. Source: kernels/elementwise.cc."""
-    return Step(lut.log(*_unary(site)))
+    return Step(lut.log(*_table(site)))
 
 
 def tanh(site: Site) -> Step:
     """TANH; the output is fixed to scale 1/128, zero point 0."""
     site.fixed_output(1 / 128, 0)
-    return Step(lut.tanh(*_unary(site)))
+    return Step(lut.tanh(*_table(site)))
 
 
 def softmax(site: Site) -> Step:
     """SOFTMAX over the last axis; the output is fixed to scale 1/256, zero point -128."""
     site.fixed_output(1 / 256, -128)
-    x, _ = _unary(site)
+    x, _ = _table(site)
     beta = site.option("beta")
     site.require(beta > 0, "beta", beta, "positive")
     row = site.x.shape[-1] if site.x.shape else 0
@@ -142,11 +142,16 @@ def broadcast(site: Site, a: Shape, b: Shape) -> Shape:
 
 
 def _unary(site: Site) -> tuple[Affine, Affine]:
-    """Quantization of input and output, which have one shape."""
-    site.output_shape(site.x.shape)
-    x, y = site.affine(site.x), site.affine(site.y)
+    """Quantization of input and output, which have one shape; the one is rescaled to the other."""
+    x, y = _table(site)
     site.ratio(x.scale / y.scale)
     return x, y
+
+
+def _table(site: Site) -> tuple[Affine, Affine]:
+    """Quantization of input and output, which have one shape: nothing is rescaled."""
+    site.output_shape(site.x.shape)
+    return site.affine(site.x), site.affine(site.y)
 
 
 def _binary(site: Site) -> tuple[Affine, Affine, Affine]:

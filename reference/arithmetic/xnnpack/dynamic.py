@@ -12,6 +12,7 @@ float32 says so. Where the scheme leaves freedom:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -49,7 +50,8 @@ def rows(reals: Tensor) -> Rows:
     """Each index of the first axis quantized with its own parameters, all of it in float32.
 
     255 steps span the range, which holds zero; a range of zero alone has steps of 1. Of the ends of the range the
-    zero point is reckoned from the one where the error is smaller, and rounded, ties to even.
+    zero point is reckoned from the one where the error is smaller, and rounded, ties to even. No codes stand for a
+    range that is not finite: its scale is NaN, and so is all that is made of it.
     """
     x = reals.float()
     axes = tuple(range(1, x.dim()))
@@ -60,7 +62,9 @@ def rows(reals: Tensor) -> Rows:
     upwards = (LOWEST + low * per_real) + (HIGHEST + high * per_real) > 0
     zero_points = torch.where(upwards, from_low, from_high).clamp(LOWEST, HIGHEST).round()
     codes = ((x * per_real).round() + zero_points).clamp(LOWEST, HIGHEST)
-    return Rows((codes - zero_points).to(torch.int64), zero_points, 1 / per_real)
+    known = span.isfinite()
+    steps = torch.where(known, codes - zero_points, 0.0).to(torch.int64)
+    return Rows(steps, torch.where(known, zero_points, 0.0), torch.where(known, 1 / per_real, math.nan))
 
 
 def linear(x: Tensor, weights: Tensor, scales: Sequence[float], bias: Tensor | None) -> Tensor:
