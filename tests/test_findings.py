@@ -11,14 +11,16 @@ from unittest.mock import patch
 
 import pytest
 from click.testing import CliRunner
+from engine_runs import named
 from rich.console import Console
 
 from npu_assay.conformance import findings as index
 from npu_assay.conformance.cli import main
 from npu_assay.conformance.findings import SEVERITIES, Finding, findings, regression
-from npu_assay.conformance.record.certificate import read_certificate
+from npu_assay.conformance.programs.variation_names import is_variation
+from npu_assay.conformance.record.certificate import Selection, read_certificate
 from npu_assay.conformance.report.console import _print_not_shown
-from npu_assay.conformance.run.selection import all_cases, select
+from npu_assay.conformance.run.selection import all_cases, cases_of, select
 from npu_assay.conformance.table import load_table
 
 REPORTS = Path(__file__).parent.parent / "docs" / "reports"
@@ -117,9 +119,13 @@ def test_severities_are_explained_where_findings_are_listed() -> None:
         assert f"| {word} | {meaning} |" in page
 
 
+NAMED = {case for finding in FOUND.values() for case in finding.cases}
+
+
 @cache
 def known(table: str) -> frozenset[str]:
-    return frozenset(case.id for case in all_cases(load_table(table)))
+    """The cases that findings name and a table has, variations among them."""
+    return frozenset(named(load_table(table), NAMED))
 
 
 def unknown(finding: Finding) -> set[str]:
@@ -150,6 +156,15 @@ def test_regression_selects_what_the_index_names() -> None:
     assert [case.id for case in select(cases, "regression/gelu-tanh")] == list(FOUND["gelu-tanh"].cases)
     both = {case.id for case in select(cases, "REGRESSION and softmax")}
     assert both == {case for case in named if case.startswith("aten._softmax.default/fp32")}
+
+
+@pytest.mark.parametrize("how", [None, "chosen"])
+def test_a_finding_selects_its_variations_once_whatever_is_asked(how: str | None) -> None:
+    told = FOUND["bias-of-another-shape"]
+    cases = cases_of(load_table("xnnpack@1.5"), "aten.linear.default")
+    assert told.cases and all(is_variation(case) for case in told.cases)
+    assert [case.id for case in Selection(f"regression/{told.name}", variations=how).of(cases)] == sorted(told.cases)
+    assert not any(is_variation(case.id) for case in Selection("regression/gelu-tanh or baseline").of(cases))
 
 
 def test_no_other_word_is_a_finding() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from engine_runs import named
 from limit_tables import neutron
 from torch import fx
 
@@ -15,9 +16,10 @@ from npu_assay.conformance.judge import numerics
 from npu_assay.conformance.programs.graph import Case, Fill, Graph, Step
 from npu_assay.conformance.report.symptoms import symptom
 from npu_assay.conformance.run import suite_faults
-from npu_assay.conformance.run.one_case import run_case
+from npu_assay.conformance.run.one_case import result_of, run_case
 from npu_assay.conformance.table import Table, load_table
 from npu_assay.reference.golden import GoldenError
+from npu_assay.reference.integer.operand import IntegerError
 
 WHOLE = load_table("neutron@1.3")
 TABLE = replace(WHOLE, rows=(WHOLE.row("aten.neg.default"),))
@@ -67,6 +69,39 @@ def test_a_golden_that_fails_is_the_suites_failure(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(numerics, "walk", missing)
     found = run_case(plain(), neutron(), TABLE)
     assert {failure.check for failure in found.failures} == {"suite"} and found.status == "undecided"
+
+
+U85 = load_table("ethos_u85@1.5")
+UNKNOWN = (
+    "aten.add.Tensor/int8/operator/variation/argument.alpha_minus_3.baseline",
+    "aten.linear.default/int8_per_channel/operator/variation/exchanged.w_for_x.shape_1x1",
+    "aten.convolution.default/int16_per_channel/operator/variation/exchanged.w_for_x.shape_2x3x6x7",
+    "aten.view_copy.default/int16/operator/variation/quantization.result_times_1e-10.shape_3x5",
+)
+"""Programs that a backend may take, and that the scheme's integers do not know."""
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_integers_that_the_suite_does_not_know_are_its_own_failure(name: str) -> None:
+    (case,) = named(U85, [name]).values()
+
+    def judge(_: object) -> None:
+        numerics.golden(case.graph).exact(U85.rescale)
+
+    with pytest.raises(IntegerError):
+        judge(None)
+    found = result_of(case, judge, U85.rescale)
+    assert [failure.check for failure in found.failures] == ["suite"] and found.status == "undecided"
+
+
+@pytest.mark.parametrize("row", ["aten.add.Tensor", "aten.linear.default"])
+def test_an_answer_that_cannot_be_judged_stays_the_backends(row: str) -> None:
+    case = plain(replace(U85, rows=(U85.row(row),)))
+
+    def judge(_: object) -> None:
+        raise ValueError("an answer of no form")
+
+    assert [failure.check for failure in result_of(case, judge, U85.rescale).failures] == ["crash"]
 
 
 def raises(module: fx.GraphModule) -> fx.GraphModule:

@@ -88,7 +88,9 @@ def _check_selects(table: Table, expression: str | None) -> None:
 
     The operators that it names come first: where one of their cases matches, those of the others are not made.
     """
+    from npu_assay.conformance.findings import regression
     from npu_assay.conformance.fuzz.names import is_program
+    from npu_assay.conformance.programs.variation_names import SIDE
     from npu_assay.conformance.run.selection import cases_of, compile_expression, none_selected
     from npu_assay.reference.outside import points
 
@@ -96,6 +98,8 @@ def _check_selects(table: Table, expression: str | None) -> None:
         return
     rows = [row.name for row in table.asked_rows]
     matches, words = compile_expression(expression, rows), expression.lower().split()
+    if any(SIDE in name for word in words for name in (word, *(regression(word) or ()))):
+        return  # which variations a table has needs torch
     made: dict[str, tuple[Case, ...]] = {}
     for row in sorted(rows, key=lambda row: not any(word in row or row in word for word in words)):
         made[row] = cases_of(table, row)

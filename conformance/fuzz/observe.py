@@ -51,7 +51,7 @@ def asked(case: Case, table: Table) -> Question:
 
 def judged(case: Case, table: Table, given: Answer, drawing: Drawing) -> CaseResult:
     """The result of a random program, from the backend's answer."""
-    return result_of(case, lambda seen: _judge(case, table, given, drawing, seen))
+    return result_of(case, lambda seen: _judge(case, table, given, drawing, seen), table.rescale or None)
 
 
 def _judge(case: Case, table: Table, given: Answer, drawing: Drawing, seen: Observation) -> None:

@@ -17,7 +17,14 @@ from npu_assay.conformance.programs.variation_names import HOW, NONE, is_variati
 from npu_assay.conformance.record.levels import LEVELS, NUMBERS, Shard, named
 from npu_assay.conformance.record.results import CaseResult
 from npu_assay.conformance.record.waivers import Waiver, WaiverError, waived_cases, waiver_of, waiver_problems
-from npu_assay.conformance.run.selection import named_variation, random_program, select, smoke, with_variations
+from npu_assay.conformance.run.selection import (
+    named_variation,
+    of_findings,
+    random_program,
+    select,
+    smoke,
+    with_variations,
+)
 
 SCHEMA = 4
 PATH = "PYTHONPATH"  # in `environment`: the one without which the backend is not found, if there is one
@@ -84,6 +91,7 @@ class Selection:
         if self.expression is not None and is_variation(self.expression):
             return tuple(reseeded(case, self.seed) for case in named_variation(self.expression, cases))
         cases = with_variations(cases, NONE if self.smoke else self.varied, self.expression)
+        cases = (*cases, *of_findings(self.expression, cases))
         chosen = tuple(cases) if self.expression is None else select(cases, self.expression)
         chosen = smoke(chosen) if self.smoke else chosen
         ordered = tuple(sorted((reseeded(case, self.seed) for case in chosen), key=lambda case: case.id))

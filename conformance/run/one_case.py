@@ -158,16 +158,16 @@ def judged(
         if FIRST in given.runs and level == NUMBERS and not question.once:
             seen.failures += golden_failures(case.graph)
 
-    return result_of(case, judge)
+    return result_of(case, judge, table.rescale or None)
 
 
-def result_of(case: Case, judge: Callable[[Observation], None]) -> CaseResult:
-    """What judging a case comes to, however it ends."""
+def result_of(case: Case, judge: Callable[[Observation], None], scheme: str | None) -> CaseResult:
+    """What judging a case comes to, however it ends. scheme: the rescale scheme of its golden's integers."""
     seen = Observation()
     try:
         judge(seen)
     except Exception as error:  # noqa: BLE001  (an answer may be anything)
-        fault = fault_of_golden(case.graph)
+        fault = fault_of_golden(case.graph, scheme)
         seen.fail(*(("crash", f"judge: {describe(error)}") if fault is None else (SUITE, fault)))
     return _result(case, seen)
 

@@ -12,7 +12,7 @@ from npu_assay.conformance.cases import NoCasesError, cases_for, every_operator,
 from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.findings import regression
 from npu_assay.conformance.programs.graph import Case
-from npu_assay.conformance.programs.variation_names import NONE
+from npu_assay.conformance.programs.variation_names import NONE, is_variation
 from npu_assay.conformance.table import Table
 from npu_assay.conformance.table.operator_names import called, names_of, nearest_operators
 
@@ -127,6 +127,15 @@ def with_variations(cases: Sequence[Case], how: str, expression: str | None = No
 
     rows = {case.row for case in ((select(cases, expression) if expression else ()) or cases)}
     return (*cases, *variations([case for case in cases if case.row in rows], how))
+
+
+def of_findings(expression: str | None, cases: Sequence[Case]) -> Iterator[Case]:
+    """The variations that show findings which an expression names, however much of all variations is asked."""
+    known = {case.id for case in cases}
+    named = (regression(word) or frozenset() for word in _TOKEN.findall(expression or ""))
+    for name in sorted(set().union(*named)):
+        if is_variation(name) and name not in known:
+            yield from named_variation(name, cases)
 
 
 def named_variation(name: str, cases: Iterable[Case]) -> tuple[Case, ...]:

@@ -25,10 +25,15 @@ def fault_of_program(case: Case, table: Table) -> str | None:
     return None
 
 
-def fault_of_golden(graph: Graph) -> str | None:
-    """The error with which the suite computes what a program's outputs must be; None if there is none."""
+def fault_of_golden(graph: Graph, scheme: str | None) -> str | None:
+    """The error with which the suite computes what a program's outputs must be; None if there is none.
+
+    scheme: the table's rescale scheme, in whose integers a program need not have a golden that a backend takes.
+    """
     try:
-        golden(graph).walk(None, delegated=False)
+        found = golden(graph)
+        found.walk(None, delegated=False)
+        found.walk(scheme, delegated=True)
     except Exception as error:  # noqa: BLE001  (as above)
         return _text("compute what it expects", error)
     return None

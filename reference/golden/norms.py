@@ -14,8 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from npu_assay.reference.golden.bounded import Bounded
+from npu_assay.reference.golden.bounded import Bounded, GoldenError
 from npu_assay.reference.golden.linear import add, div, mul, sub
+from npu_assay.reference.golden.special import anything
 
 
 def _normalised(x: Bounded, dims: Sequence[int], eps: float) -> Bounded:
@@ -64,8 +65,14 @@ def group_norm(x: Bounded, weight: Any, bias: Any, n: int, c: int, hxw: int, gro
 
 
 def batch_norm(x: Bounded, weight: Any, bias: Any, mean: Any, var: Any, momentum: float, eps: float) -> Bounded:
-    """aten._native_batch_norm_legit_no_training.default: by means and variances that are given; the first result."""
+    """aten._native_batch_norm_legit_no_training.default: by means and variances that are given; the first result.
+
+    Anything where that is not finite: scale and shift may be made one factor and one term first. Raises GoldenError for
+    another number of means than of channels, which torch takes.
+    """
     rank = x.value.dim()
+    if mean.value.numel() != x.value.shape[1]:
+        raise GoldenError(f"batch norm: found {mean.value.numel()} means, expected {x.value.shape[1]}")
     mean, var = _along(mean, rank), _along(var, rank)
     deviation = (var.value + eps).sqrt()
     if var.exact:
@@ -73,7 +80,8 @@ def batch_norm(x: Bounded, weight: Any, bias: Any, mean: Any, var: Any, momentum
     else:
         least = (var.value - var.error + eps).clamp_min(0).sqrt()
         divisor = Bounded(deviation, deviation - least)  # a root rises more slowly than it falls
-    return _scaled(div(sub(x, mean), divisor), _along(weight, rank), _along(bias, rank))
+    made = _scaled(div(sub(x, mean), divisor), _along(weight, rank), _along(bias, rank))
+    return anything(made, ~made.value.isfinite())
 
 
 def instance_norm(x: Bounded, weight: Any, bias: Any, training: bool, momentum: float, eps: float) -> Bounded:

@@ -26,7 +26,7 @@ def _bias(given: Given) -> Tensor | None:
     if given["bias"] is None:
         return None
     bias, x, weight = operand(given, "bias", torch.int32), given["input"], given["weight"]
-    codes, own, wanted = bias.codes.double() - bias.zero_point, _stored(bias), x.scale * _stored(weight)
+    codes, own, wanted = bias.codes.double() - bias.zero_point, _stored(bias), x.affine.scale * _stored(weight)
     is_same = bool(((own - wanted).abs() <= wanted * 2.0**-23).all())
     return (codes if is_same else codes * own / wanted).round().long()
 

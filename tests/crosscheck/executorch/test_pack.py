@@ -11,11 +11,10 @@ import pytest
 
 pytest.importorskip("executorch", reason="the adapter needs the extra `executorch`")
 
-from engine_runs import results
+from engine_runs import named, results
 
 from npu_assay.conformance.backend.loading import load_backend
 from npu_assay.conformance.findings import findings
-from npu_assay.conformance.run.selection import all_cases
 from npu_assay.conformance.table import load_table
 
 ASKED = [
@@ -35,7 +34,7 @@ def test_findings_are_asked_for() -> None:
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(("name", "spec"), ASKED)
 def test_the_release_fails_each_case_of_a_finding(name: str, spec: str) -> None:
-    known = {case.id for case in all_cases(load_table(load_backend(spec).table))}
-    found = results(spec, [case for case in findings()[name].cases if case in known])
+    table = load_table(load_backend(spec).table)
+    found = results(spec, named(table, findings()[name].cases))
     assert found
     assert {case: one.status for case, one in found.items() if one.status != "fail"} == {}
