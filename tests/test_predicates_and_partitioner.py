@@ -1,29 +1,38 @@
-"""Predicates say what Neutron's partitioner does, on generated programs of limits that written cases only sample."""
+"""Rows decide what our partitioners do, on both sides, of every program that the suite generates for their tables.
+
+`--whole` asks every case and chosen variation; else those of a few rows of each table, drawn by the seed. Of limits of
+Neutron that written cases only sample, programs are generated besides.
+"""
 
 from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from npu_assay.conformance.backend.loading import load_backend
 from npu_assay.conformance.cases.around import behind_conv
 from npu_assay.conformance.cases.families.convolution.transposed import _transposed
 from npu_assay.conformance.cases.families.padding import pad
 from npu_assay.conformance.cases.make import SUBJECT, Call, model
-from npu_assay.conformance.covering.looks import looked
-from npu_assay.conformance.predicates.definitions import defined
-from npu_assay.conformance.programs.build import build
+from npu_assay.conformance.cases.variations import variations
+from npu_assay.conformance.predicates.decisions import Decision, decide
+from npu_assay.conformance.predicates.definitions import definitions
 from npu_assay.conformance.programs.graph import Case, Graph
-from npu_assay.conformance.table import load_table
-from npu_assay.partitioners.exir.errors import EdgeError
-from npu_assay.partitioners.neutron import NeutronPartitioner
+from npu_assay.conformance.run.selection import cases_of
+from npu_assay.conformance.run.tagging import Tagging, prepare, tag
+from npu_assay.conformance.table import Table, load_table
+from npu_assay.partitioners.neutron.support.rules import RULES
 
-TABLE = load_table("neutron@1.3")
+BACKENDS = ("neutron", "neutron-1.4", "xnnpack", "ethos-u55", "ethos-u85")
+ROWS, DRAWN = 3, 60
+POOL = "aten.max_pool2d.default"
 SHAPES = ((8,), (5, 8), (2, 5, 8), (1, 8, 5, 6), (2, 8, 3, 5))
 PLACES = (0, 1, 2)
-DRAWN = 60
 Program = tuple[str, Graph]
 
 
@@ -60,35 +69,89 @@ def _call(**given: object) -> Call:
     return _transposed(**given)  # type: ignore[arg-type]  # whatever a program is generated with
 
 
-def differs(name: str, row: str, code: str, graph: Graph) -> str | None:
-    """How predicate and partitioner disagree on one program; None where they agree, or torch refuses it."""
-    case = Case(name, row, code, "accept", "accept", None, graph, SUBJECT)
-    try:
-        look, program = looked(case, defined(TABLE, TABLE.row(row), None)), build(graph)
-    except (EdgeError, RuntimeError):
-        return None
-    if look is None or look.truths.get(code) is None:
-        return None
-    partitioner = NeutronPartitioner()
-    partitioner.partition(program)
-    codes = {one.code for one in partitioner.rejections}
-    if "static_shape" in codes:  # a result without elements, of which no other rule is asked
-        return None
-    refused = code in codes
-    return f"{name}: predicate {look.truths[code]}, partitioner {not refused}" if look.truths[code] is refused else None
-
-
 CODES = {
     "channel_and_batch_padding": ("aten.constant_pad_nd.default", padded),
     "transposed": ("aten.convolution.default", transposed),
 }
 
 
-@pytest.mark.parametrize("code", CODES)
-def test_no_program_differs(code: str, pytestconfig: pytest.Config) -> None:
-    row, programs = CODES[code]
-    asked = list(programs())
+def differences(backend: str, cases: Iterable[Case]) -> Iterator[str]:
+    """How rows and partitioner disagree, program by program; nothing of those that a row does not decide."""
+    judged = load_backend(backend)
+    table = load_table(judged.table)
+    rows = {row.name: row for row in table.rows}
+    for case in cases:
+        if case.row not in rows:
+            continue
+        decision = decide(table, rows[case.row], case.graph, case.subject, dict(case.options))
+        found = None if decision.expect == "unspecified" else _answer(judged, table, case)
+        if found is not None and (text := _difference(decision, found)):
+            yield f"{case.id}: {text}"
+
+
+def _answer(backend: Any, table: Table, case: Case) -> Tagging | None:
+    """What the partitioner says; None of a program that cannot be an edge program."""
+    try:
+        program = prepare(case, backend, table)
+    except (RuntimeError, TypeError, ValueError):  # torch's own, of what no case may ask
+        return None
+    return tag(case, backend, table.row(case.row), program)
+
+
+def _difference(decision: Decision, found: Tagging) -> str | None:
+    codes = [reason.code for reason in found.reasons or ()]
+    if found.verdict == decision.expect and (decision.reason is None or decision.reason in codes):
+        return None
+    return f"{decision.expect} {decision.broken}, but the partitioner {found.verdict} {codes}"
+
+
+def generated(table: Table, rows: Sequence[str]) -> Iterator[Case]:
+    """The cases of these rows, and their chosen variations."""
+    cases = cases_of(table, *rows)
+    yield from cases
+    yield from variations(cases, "chosen")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_rows_and_partitioner_agree(backend: str, pytestconfig: pytest.Config) -> None:
+    table = load_table(load_backend(backend).table)
+    rows = [row.name for row in table.rows]
     if not pytestconfig.option.whole:
-        asked = random.Random(pytestconfig.option.seed or 0).sample(asked, DRAWN)
-    found = (differs(name, row, code, graph) for name, graph in asked)
-    assert [text for text in found if text is not None] == []
+        rows = random.Random(pytestconfig.option.seed or 0).sample(rows, ROWS)
+    assert list(differences(backend, generated(table, rows))) == []
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_no_generated_program_differs(code: str, pytestconfig: pytest.Config) -> None:
+    row, programs = CODES[code]
+    cases = [Case(name, row, code, "accept", "accept", None, graph, SUBJECT) for name, graph in programs()]
+    if not pytestconfig.option.whole:
+        cases = random.Random(pytestconfig.option.seed or 0).sample(cases, DRAWN)
+    assert list(differences("neutron", cases)) == []
+
+
+@pytest.mark.parametrize("wrong", ["stride_h == 1", "stride_h in (1, 2, 3, 4)"])
+def test_a_wrong_predicate_is_noticed(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(definitions()["static_int8"], "stride_h", wrong)
+    found = list(differences("neutron", cases_of(load_table("neutron@1.3"), POOL)))
+    assert found and all("stride_h" in text for text in found)
+
+
+@pytest.mark.parametrize("lost", ["stride_h", "dilation", "batch"])
+def test_a_rule_that_a_partitioner_lost_is_noticed(lost: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "aten.max_pool2d_with_indices.default"
+    left = tuple(rule for rule in RULES[name] if rule.code != lost)
+    assert len(left) == len(RULES[name]) - 1
+    monkeypatch.setitem(RULES, name, left)
+    found = list(differences("neutron", generated(load_table("neutron@1.3"), [POOL])))
+    assert any(f"reject ('{lost}',), but the partitioner accept" in text for text in found)
+
+
+def test_a_rule_too_many_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rejections of what a row takes are seen by the accept side alone."""
+    name = "aten.max_pool2d_with_indices.default"
+    rank = replace(RULES[name][0], code="invented", check=lambda node, context: "of no table")
+    monkeypatch.setitem(RULES, name, (*RULES[name], rank))
+    cases = [case for case in cases_of(load_table("neutron@1.3"), POOL) if case.expect == "accept"]
+    found = list(differences("neutron", cases))
+    assert len(found) > len(cases) / 2 and all("invented" in text for text in found)

@@ -84,7 +84,8 @@ def _operand(tensor: Tensor, quant: Any, constant: bool) -> Operand:
     scale, scales = (None, quant.scale) if per_channel else (quant.scale, (quant.scale,))
     bits = 4 if quant.qmax - quant.qmin < 16 else None
     found = Operand(shape, quant.dtype, constant, scale, quant.zero_point, per_channel, True, bits, scales)
-    return replace(found, scale_axis=quant.axis, group=quant.group, is_contiguous=tensor.is_contiguous())
+    laid = replace(found, scale_axis=quant.axis, group=quant.group, is_contiguous=tensor.is_contiguous())
+    return replace(laid, codes=quant.qmax - quant.qmin + 1)
 
 
 @remember(4096)
@@ -93,9 +94,10 @@ def _numbers(value: Value) -> Numbers:
     codes, zero = materialise(value), 0 if value.quant is None else value.quant.zero_point
     least, most = (codes.min().item(), codes.max().item()) if codes.numel() else (0, 0)
     scale = value.quant.scale if value.quant is not None and isinstance(value.quant.scale, float) else 1.0
-    rows = codes.to(torch.int64).sub(int(zero)).abs().flatten(1).sum(1) if codes.dim() > 1 else codes.new_zeros(1)
+    rows = (codes if codes.is_floating_point() else codes.to(torch.int64)).sub(int(zero)).abs()
+    rows = rows.flatten(1).sum(1) if rows.dim() > 1 else rows
     only = (least - zero) * scale if least == most else math.nan
-    return Numbers(bool((codes == zero).any()), only, int(rows.max().item()) if rows.numel() else 0)
+    return Numbers(bool((codes == zero).any()), only, rows.max().item() if rows.numel() else 0)
 
 
 # ------------------------------------------------------------------------------------ sizes

@@ -18,6 +18,8 @@ from npu_assay.conformance.table import INTEGER_PRECISIONS, Row, Table
 from npu_assay.conformance.table.constraints import Constraint
 
 FILE = Path(__file__).with_name("definitions.toml")
+CERTAIN = Path(__file__).with_name("certain.toml")
+SIDES = ("holds", "broken", "silent")
 KINDS = ("static_int8", "floats", "integers")
 """The kinds of rows that docs/constraints.md tells apart, as `definitions.toml` names them."""
 
@@ -29,6 +31,18 @@ class Defined:
     code: str
     value: Any
     predicate: Predicate
+
+
+@dataclass(frozen=True)
+class Certain:
+    """What is certain of a constraint: `holds` is needed for it to hold, `broken` is enough for it to be broken.
+
+    Where `silent` is true nothing is said, whatever the definition says.
+    """
+
+    holds: Predicate | None = None
+    broken: Predicate | None = None
+    silent: Predicate | None = None
 
 
 def kind_of(row: Row) -> str:
@@ -62,10 +76,29 @@ def definition(table: Table, row: Row, code: str) -> Predicate | None:
     return None
 
 
+def certain(table: Table, row: Row, code: str) -> Certain:
+    """What is certain of a constraint's id in a row beside its definition: nothing of what a table defines itself."""
+    if table.own.definition(code) is not None:
+        return Certain()
+    found = _certain().get((kind_of(row), code), {})
+    return found.get(row.name, found.get("", Certain()))
+
+
 @cache
 def definitions() -> Mapping[str, Any]:
     """The suite's definitions by kind and code; under `operators` by operator, under `tables` by table and operator."""
     return tomllib.loads(FILE.read_text(encoding="utf-8"))
+
+
+@cache
+def _certain() -> Mapping[tuple[str, str], Mapping[str, Certain]]:
+    """What `certain.toml` says, by kind and code, and within these by operator; "" for all others."""
+    found = dict[tuple[str, str], dict[str, Certain]]()
+    for kind, entries in tomllib.loads(CERTAIN.read_text(encoding="utf-8")).items():
+        for entry in entries:
+            sure = Certain(*(_parsed(entry[side]) if side in entry else None for side in SIDES))
+            found.setdefault((kind, entry["code"]), {}).update(dict.fromkeys(entry.get("operators", [""]), sure))
+    return found
 
 
 @cache

@@ -7,8 +7,9 @@
   than those of the first operand.
 - `reduced`: the dimensions that a reduction takes away; `spans`: of each of them its size, and the products of the
   sizes before it and after it; `leading`: the sizes before `dim`.
-- `turned`: whether a permutation or a copy brings the dimensions into another order. `flat`: whether size and stride
-  of a view are those of a tensor whose numbers lie next to each other.
+- `turned`: whether a permutation or a copy brings the dimensions into another order; `reordered`: whether those of more
+  than one element. `flat`: whether size and stride of a view are those of a tensor whose numbers lie next to each
+  other.
 - `planes_read`, `rows_read`, `columns_read`: of a convolution's input, how many its windows reach.
 - `image_sizes`: of the first input and the result of a convolution or pool, all sizes but the batch's and, of several
   images, the largest product of two of their sizes.
@@ -101,6 +102,12 @@ def _turned(use: Applied) -> bool:
     return tuple(order) != tuple(range(len(order)))
 
 
+def _reordered(use: Applied) -> bool:
+    order, shape = use.from_the_front(use.arguments.get("dims") or ()), use.operands[0].shape
+    kept = [dim for dim in order if shape[dim] != 1]
+    return kept != sorted(kept)
+
+
 def _flat(use: Applied) -> bool | None:
     size, stride = use.arguments.get("size"), use.arguments.get("stride")
     if not isinstance(size, tuple) or not isinstance(stride, tuple):
@@ -180,6 +187,7 @@ DERIVED: Mapping[str, Callable[[Applied], Any]] = MappingProxyType(
         "operands": lambda use: use.operands,
         "padded": _padded,
         "reduced": _reduced,
+        "reordered": _reordered,
         "results": lambda use: use.results,
         "piece_size": _piece_size,
         "planes_read": lambda use: _read(use, "d", -3),

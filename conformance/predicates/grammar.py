@@ -22,7 +22,7 @@ LONGEST, DEEPEST, LARGEST = 400, 24, 2**40
 LISTS_WITHIN = 3  # `all` and `any` in one another: each goes over its list for every item of those around it
 LEVELS = 4 * DEEPEST  # of Python's tree, which has several for each of the language; checks and messages walk them
 ATTRIBUTES = (
-    *("bytes", "channel_axis", "channels", "dtype", "elements", "group", "has_zero"),
+    *("bytes", "channel_axis", "channels", "codes", "dtype", "elements", "group", "has_zero"),
     *("is_constant", "is_contiguous", "is_input", "is_per_channel", "is_quantized", "largest_scale", "largest_sum"),
     *(
         "only_number",

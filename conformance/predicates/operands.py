@@ -3,7 +3,7 @@
 - `rank`, `shape`, `elements`, `bytes`, `dtype` (of its codes if it is quantized) and `real`, the dtype in which it is
   computed; `is_constant`, `is_input` (of the model), `is_contiguous`.
 - `is_quantized`, `is_per_channel`, `scale` (per tensor), `largest_scale`, `smallest_scale` (of its channels),
-  `scale_axis`, `group` (how many neighbors share a scale), `zero_point`.
+  `scale_axis`, `group` (how many neighbors share a scale), `zero_point`, `codes` (how many there are).
 - `open_axes` and `open_sizes`: the axes whose size is dynamic, and their number.
 - `channel_axis`, `channels`: the inferred channel dimension, and its size: dimension 1 of an image, else the last.
 - `has_zero`, `only_number`, `largest_sum`: of a constant's numbers, see the properties.
@@ -27,7 +27,7 @@ class Numbers:
 
     has_zero: bool
     only: float
-    largest_sum: int
+    largest_sum: float
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,7 @@ class Operand:
     is_contiguous: bool = True
     channel_axis: int | None = None
     numbers: Callable[[], Numbers] | None = None
+    codes: int | None = None
 
     @property
     def rank(self) -> int:
@@ -93,8 +94,8 @@ class Operand:
         return None if self.numbers is None else self.numbers().only
 
     @property
-    def largest_sum(self) -> int | None:
-        """The largest sum of absolute values over the rows of a constant's codes."""
+    def largest_sum(self) -> float | None:
+        """The largest sum of absolute values over the rows of a constant's codes; of a vector, the largest one."""
         return None if self.numbers is None else self.numbers().largest_sum
 
     @property

@@ -59,6 +59,11 @@ class Surroundings:
         return found
 
     @property
+    def dynamic(self) -> str | None:
+        """How the first operand is quantized at run time."""
+        return self._step.dynamic
+
+    @property
     def distinct_operands(self) -> int:
         return len(set(taken(self._step)))
 

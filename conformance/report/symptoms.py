@@ -82,7 +82,8 @@ def _tag(result: CaseResult, absent: Sequence[str] | None = None) -> Symptom:
     given = ", ".join(dict.fromkeys(reason.code for reason in result.reasons or ())) or "no reason"
     match result.verdict, result.expect:
         case "accept", "reject":
-            what = f"Delegated, but the rule {result.reason} excludes it"
+            excluding = "a rule of its row" if result.reason is None else f"the rule {result.reason}"
+            what = f"Delegated, but {excluding} excludes it"
             return Symptom(what, "a limit in the partitioner that is too wide, or a missing check", result.reason)
         case "reject", "reject":
             what = f"Rejected for {given}, not for the rule {result.reason} that it breaks"
