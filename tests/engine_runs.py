@@ -24,7 +24,7 @@ def named(table: Table, ids: Iterable[str]) -> dict[str, Case]:
     """The cases of these ids that a table has, variations among them, by id."""
     cases = all_cases(table)
     known = {case.id: case for case in cases}
-    varied = [case for name in ids if is_variation(name) for case in named_variation(name, cases)]
+    varied = [case for name in ids if is_variation(name) for case in named_variation(table, name, cases)]
     return {name: known[name] for name in ids if name in known} | {case.id: case for case in varied}
 
 

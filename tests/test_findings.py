@@ -161,10 +161,11 @@ def test_regression_selects_what_the_index_names() -> None:
 @pytest.mark.parametrize("how", [None, "chosen"])
 def test_a_finding_selects_its_variations_once_whatever_is_asked(how: str | None) -> None:
     told = FOUND["bias-of-another-shape"]
-    cases = cases_of(load_table("xnnpack@1.5"), "aten.linear.default")
+    table = load_table("xnnpack@1.5")
+    cases = cases_of(table, "aten.linear.default")
     assert told.cases and all(is_variation(case) for case in told.cases)
-    assert [case.id for case in Selection(f"regression/{told.name}", variations=how).of(cases)] == sorted(told.cases)
-    assert not any(is_variation(case.id) for case in Selection("regression/gelu-tanh or baseline").of(cases))
+    assert [case.id for case in Selection(f"regression/{told.name}", variations=how).of(table, cases)] == sorted(told.cases)
+    assert not any(is_variation(case.id) for case in Selection("regression/gelu-tanh or baseline").of(table, cases))
 
 
 def test_no_other_word_is_a_finding() -> None:

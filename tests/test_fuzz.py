@@ -146,7 +146,8 @@ def test_reductions_are_smaller_and_end() -> None:
 
 def test_there_is_no_such_reduction() -> None:
     with pytest.raises(SelectionError, match="-k fuzz/0/000001/9999: found no such reduction"):
-        Selection("fuzz/0/1/9999").of(all_cases(load_table(fake_backend.TABLE)))
+        table = load_table(fake_backend.TABLE)
+        Selection("fuzz/0/1/9999").of(table, all_cases(table))
 
 
 @pytest.mark.parametrize("backend", ["neutron", "xnnpack", "ethos-u55"])

@@ -109,7 +109,7 @@ def generated(table: Table, rows: Sequence[str]) -> Iterator[Case]:
     """The cases of these rows, and their chosen variations."""
     cases = cases_of(table, *rows)
     yield from cases
-    yield from variations(cases, "chosen")
+    yield from variations(cases, "chosen", table)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

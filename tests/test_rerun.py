@@ -64,7 +64,7 @@ def forged(source: Path, target: Path, results: Sequence[CaseResult], **changes:
     """The folder of a run with other results, and all that follows from them made anew: digests, verdict, reports."""
     certificate = read_certificate((source / CERTIFICATE).read_text())
     table = load_table(fake_backend.TABLE)
-    cases = certificate.selection.of(CASES)
+    cases = certificate.selection.of(table, CASES)
     verdict = conclude(results, cases, certificate.selection, certificate.waivers, TODAY)
     made = replace(
         certificate,

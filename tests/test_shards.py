@@ -82,17 +82,17 @@ def command(*arguments: str | Path) -> Result:
 
 @pytest.mark.parametrize("of", [1, 2, 7, len(CASES)])
 def test_the_parts_are_disjoint_complete_and_of_equal_size(of: int) -> None:
-    parts = [Selection(shard=Shard(number, of)).of(CASES) for number in range(1, of + 1)]
+    parts = [Selection(shard=Shard(number, of)).of(TABLE, CASES) for number in range(1, of + 1)]
     names = [case.id for part in parts for case in part]
     assert sorted(names) == sorted(case.id for case in CASES)
     assert max(map(len, parts)) - min(map(len, parts)) <= 1
-    assert parts == [Selection(shard=Shard(number, of)).of(CASES[::-1]) for number in range(1, of + 1)]
+    assert parts == [Selection(shard=Shard(number, of)).of(TABLE, CASES[::-1]) for number in range(1, of + 1)]
 
 
 def test_every_part_has_cases_of_every_operator() -> None:
     """Cases of one operator cost alike, so they are dealt out."""
     for number in (1, 2, 3):
-        assert {case.row for case in Selection(shard=Shard(number, 3)).of(CASES)} == {case.row for case in CASES}
+        assert {case.row for case in Selection(shard=Shard(number, 3)).of(TABLE, CASES)} == {case.row for case in CASES}
 
 
 # ------------------------------------------------------------------------------------ the whole

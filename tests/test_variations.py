@@ -25,14 +25,17 @@ NEIGHBORS = {"aten.abs.default", "aten.neg.default", "aten.relu.default", "aten.
 """The operators that stand beside the one that is varied."""
 
 
+TABLE = load_table("neutron@1.3")
+
+
 @cache
 def plain() -> tuple[Case, ...]:
-    return cases_of(load_table("neutron@1.3"), *ROWS)
+    return cases_of(TABLE, *ROWS)
 
 
 @cache
 def chosen() -> tuple[Case, ...]:
-    return tuple(variations(plain(), "chosen"))
+    return tuple(variations(plain(), "chosen", TABLE))
 
 
 def kind_of(case: Case) -> str:
@@ -46,7 +49,13 @@ def test_every_kind_is_asked() -> None:
 def test_none_is_a_program_of_the_table_and_each_is_asked_once() -> None:
     graphs = [case.graph for case in chosen() if f"/{SIDE}/{FLOW}." not in case.id]
     assert len(set(graphs)) == len(graphs) and not set(graphs) & {case.graph for case in plain()}
-    assert {case.expect for case in chosen()} == {"unspecified"}
+
+
+def test_the_predicates_say_what_is_promised() -> None:
+    found = Counter(case.expect for case in chosen())
+    assert found["accept"] > found["reject"] > 0 < found["unspecified"]
+    assert {case.expect for case in chosen() if f"/{SIDE}/{FLOW}." in case.id} == {"unspecified"}
+    assert all(case.reason is None or case.expect == "reject" for case in chosen())
 
 
 def test_torch_takes_each() -> None:
@@ -56,16 +65,16 @@ def test_torch_takes_each() -> None:
 
 def test_a_variation_is_found_by_its_id() -> None:
     known = {case.id: case for case in plain()}
-    assert [variation(case.id, known) for case in chosen()] == list(chosen())
+    assert [variation(case.id, known, TABLE) for case in chosen()] == list(chosen())
     with pytest.raises(KeyError):
-        variation(f"aten.cat.default/operator/{SIDE}/argument.dim_99.baseline", known)
+        variation(f"aten.cat.default/operator/{SIDE}/argument.dim_99.baseline", known, TABLE)
 
 
 def test_all_holds_the_chosen_ones() -> None:
     row = [case for case in plain() if case.row == "aten.mean.dim"][:3]
-    every = {case.id for case in variations(row, "all")}
-    some = {case.id for case in variations(row, "chosen")}
-    assert some < every and not list(variations(row, "none"))
+    every = {case.id for case in variations(row, "all", TABLE)}
+    some = {case.id for case in variations(row, "chosen", TABLE)}
+    assert some < every and not list(variations(row, "none", TABLE))
 
 
 def test_every_plain_program_is_varied() -> None:
@@ -78,17 +87,17 @@ def test_every_plain_program_is_varied() -> None:
 def test_the_last_of_several_is_varied() -> None:
     """Of a list, and of operands: what is written for the first alone fails there."""
     first = [case for case in plain() if case.id.endswith("/operator/accept/baseline")]
-    found = {case.id.rpartition(f"/{SIDE}/")[2] for case in variations(first, "all")}
+    found = {case.id.rpartition(f"/{SIDE}/")[2] for case in variations(first, "all", TABLE)}
     assert {"list_item.padding_1_1.baseline", "list_item.stride_1_3.baseline"} <= found
     assert any(name.startswith("after.") for name in found) and any(name.startswith("exchanged.") for name in found)
 
 
 def test_a_selection_says_how_many() -> None:
     asked = Selection(variations="chosen")
-    assert {case.id for case in asked.of(plain())} == {case.id for case in (*plain(), *chosen())}
+    assert {case.id for case in asked.of(TABLE, plain())} == {case.id for case in (*plain(), *chosen())}
     assert str(asked) == "--variations chosen" and asked.everything
     one = chosen()[7]
-    assert Selection(one.id).of(plain()) == (one,)
+    assert Selection(one.id).of(TABLE, plain()) == (one,)
 
 
 def test_no_operator_is_named() -> None:

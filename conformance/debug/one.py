@@ -71,7 +71,7 @@ def debug(
 
 def _one(table: Table, selection: Selection) -> Case:
     known = cases_near(table, selection.expression)
-    cases = selection.of(known)
+    cases = selection.of(table, known)
     if len(cases) == 1:
         return cases[0]
     if not cases:

@@ -35,6 +35,7 @@ from npu_assay.conformance.programs.edge_form import returns_indices
 from npu_assay.conformance.programs.graph import Case, Fill, Graph, Quant, Ref, Step, Value, references
 from npu_assay.conformance.programs.seeds import reseeded
 from npu_assay.conformance.programs.variation_names import is_variation
+from npu_assay.conformance.table import Table
 
 SINGLE = 1 / 3  # share of programs of one graph
 PARTS = 6  # graphs in a program, at most
@@ -49,8 +50,8 @@ Item = TypeVar("Item")
 class Known:
     """A table's cases by id, with the random numbers of a seed, and its random programs by name."""
 
-    def __init__(self, cases: Sequence[Case], seed: int = 0) -> None:
-        self._cases = tuple(cases)
+    def __init__(self, table: Table, cases: Sequence[Case], seed: int = 0) -> None:
+        self._table, self._cases = table, tuple(cases)
         self.cases = {case.id: reseeded(case, seed) for case in cases}
 
     @cached_property
@@ -62,7 +63,7 @@ class Known:
         """The case, variation or random program of this name. Raises KeyError for an unknown id."""
         if is_program(name):
             return self.programs.case(name)
-        return variation(name, self.cases) if is_variation(name) else self.cases[name]
+        return variation(name, self.cases, self._table) if is_variation(name) else self.cases[name]
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ def export(request: Request, progress: Progress = lambda *_: None) -> Manifest:
     table = read_table(table_file, table_path(name).name)
     check_preserved(table)
     known = all_cases(table)
-    cases = Selection(request.expression).of(known)
+    cases = Selection(request.expression).of(table, known)
     if not cases:
         raise none_selected(f"-k {request.expression!r}", known, request.expression)
     parent = request.folder.parent

@@ -121,7 +121,7 @@ def judge_folder(request: Request, progress: Callable[[int, int, int], None] = l
     _check_outputs(request.outputs)
     _check_arithmetic(request.arithmetic)
     table = _table(request.folder, manifest)
-    cases = {case.id: case for case in Selection(manifest.selection).of(all_cases(table))}
+    cases = {case.id: case for case in Selection(manifest.selection).of(table, all_cases(table))}
     found = list(_contradictions(manifest, cases))
     entries = {entry.case: entry for entry in manifest.cases}
     for number, (name, entry) in enumerate(entries.items(), 1):

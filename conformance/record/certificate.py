@@ -25,6 +25,7 @@ from npu_assay.conformance.run.selection import (
     smoke,
     with_variations,
 )
+from npu_assay.conformance.table import Table
 
 SCHEMA = 4
 PATH = "PYTHONPATH"  # in `environment`: the one without which the backend is not found, if there is one
@@ -81,17 +82,17 @@ class Selection:
     shard: Shard | None = None
     variations: str | None = None
 
-    def of(self, cases: Sequence[Case]) -> tuple[Case, ...]:
-        """The selected cases, sorted by id, or the random program of that name.
+    def of(self, table: Table, cases: Sequence[Case]) -> tuple[Case, ...]:
+        """The selected ones of a table's cases, sorted by id, or the random program of that name.
 
         Raises SelectionError for an unreadable expression.
         """
         if self.is_program:
             return (random_program(cases, str(self.expression)),)
         if self.expression is not None and is_variation(self.expression):
-            return tuple(reseeded(case, self.seed) for case in named_variation(self.expression, cases))
-        cases = with_variations(cases, NONE if self.smoke else self.varied, self.expression)
-        cases = (*cases, *of_findings(self.expression, cases))
+            return tuple(reseeded(case, self.seed) for case in named_variation(table, self.expression, cases))
+        cases = with_variations(table, cases, NONE if self.smoke else self.varied, self.expression)
+        cases = (*cases, *of_findings(table, self.expression, cases))
         chosen = tuple(cases) if self.expression is None else select(cases, self.expression)
         chosen = smoke(chosen) if self.smoke else chosen
         ordered = tuple(sorted((reseeded(case, self.seed) for case in chosen), key=lambda case: case.id))

@@ -52,7 +52,7 @@ def page_of(path: Path, earlier: Path | None) -> str:
         table = table_of(contents, run.certificate)
     except (PackageError, TableError) as error:
         raise UsageError(f"{path}: {error}") from error
-    cases = run.certificate.selection.of(all_cases(table))
+    cases = run.certificate.selection.of(table, all_cases(table))
     known = {case.id for case in cases}
     for name in run.results:
         if name not in known:

@@ -64,7 +64,7 @@ def _check_backend(found: Drift) -> None:
 
 def _cases(found: Drift, entries: Sequence[Entry]) -> dict[str, Case]:
     """The cases of the results. Raises UsageError when this suite has others of these names."""
-    known, cases = Known(all_cases(found.table), found.seed), dict[str, Case]()
+    known, cases = Known(found.table, all_cases(found.table), found.seed), dict[str, Case]()
     for entry in entries:
         name = entry.result.case
         with suppress(KeyError):

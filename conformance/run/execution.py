@@ -77,7 +77,8 @@ def run_chunk(job: Job, ids: Chunk) -> list[CaseResult]:
 @lru_cache(maxsize=1)
 def known_cases(table: str, seed: int = 0) -> Known:
     """The cases of a table, their random numbers of some seed, and its random programs. Loads no backend."""
-    return Known(cases_of_run(load_table(table)), seed)
+    loaded = load_table(table)
+    return Known(loaded, cases_of_run(loaded), seed)
 
 
 def made_beforehand(job: Job) -> Known:

@@ -119,31 +119,31 @@ def select(cases: Iterable[Case], expression: str) -> tuple[Case, ...]:
     return tuple(case for case in cases if matches(case.id))
 
 
-def with_variations(cases: Sequence[Case], how: str, expression: str | None = None) -> Sequence[Case]:
+def with_variations(table: Table, cases: Sequence[Case], how: str, expression: str | None = None) -> Sequence[Case]:
     """The cases of a table, and as many variations as one of `HOW` says, of the rows that an expression selects."""
     if how == NONE:
         return cases
     from npu_assay.conformance.cases.variations import variations  # it asks torch for sizes
 
     rows = {case.row for case in ((select(cases, expression) if expression else ()) or cases)}
-    return (*cases, *variations([case for case in cases if case.row in rows], how))
+    return (*cases, *variations([case for case in cases if case.row in rows], how, table))
 
 
-def of_findings(expression: str | None, cases: Sequence[Case]) -> Iterator[Case]:
+def of_findings(table: Table, expression: str | None, cases: Sequence[Case]) -> Iterator[Case]:
     """The variations that show findings which an expression names, however much of all variations is asked."""
     known = {case.id for case in cases}
     named = (regression(word) or frozenset() for word in _TOKEN.findall(expression or ""))
     for name in sorted(set().union(*named)):
         if is_variation(name) and name not in known:
-            yield from named_variation(name, cases)
+            yield from named_variation(table, name, cases)
 
 
-def named_variation(name: str, cases: Iterable[Case]) -> tuple[Case, ...]:
+def named_variation(table: Table, name: str, cases: Iterable[Case]) -> tuple[Case, ...]:
     """The variation of this id, or none."""
     from npu_assay.conformance.cases.variations import variation  # as above
 
     try:
-        return (variation(name, {case.id: case for case in cases}),)
+        return (variation(name, {case.id: case for case in cases}, table),)
     except KeyError:
         return ()
 

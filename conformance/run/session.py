@@ -205,8 +205,8 @@ def _known(request: Request, table: str) -> Known:
 def _cases(selection: Selection, table: Table) -> tuple[Case, ...]:
     """The selected cases. Raises SelectionError when there is none."""
     known = cases_of_run(table)
-    cases = selection.of(known)
-    if not cases and selection.shard is not None and (whole := selection.whole.of(known)):
+    cases = selection.of(table, known)
+    if not cases and selection.shard is not None and (whole := selection.whole.of(table, known)):
         raise SelectionError(
             f"--shard {selection.shard}: found {len(whole)} cases, expected as many shards as cases at most"
         )

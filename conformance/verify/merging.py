@@ -197,7 +197,7 @@ def _merged(parts: tuple[Part, ...]) -> Merged:
     table = read_table(table_text.encode(), TABLE)
     every = all_cases(table)
     selection = first.selection.whole
-    cases = selection.of(every)
+    cases = selection.of(table, every)
     results = [each for part in parts for each in read_results(part.contents.text(RESULTS), RESULTS).values()]
     results.sort(key=lambda result: result.case)
     made = max(datetime.date.fromisoformat(part.certificate.made) for part in parts)

@@ -87,7 +87,7 @@ def verify_contents(contents: Contents, today: datetime.date, table_name: str | 
         certificate = read_certificate(certificate_file)
         table = table_of(contents, certificate)
         known = _known(table, certificate)
-        cases = certificate.selection.of(known)
+        cases = certificate.selection.of(table, known)
         text = contents.text(RESULTS)
     except TableBombError as error:
         raise PackageError(f"{contents.name}: not a table that a run writes: {error}") from error

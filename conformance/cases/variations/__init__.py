@@ -25,10 +25,12 @@ from npu_assay.conformance.cases.variations.readers import after_others, images,
 from npu_assay.conformance.cases.variations.twins import products, twins
 from npu_assay.conformance.judge.numerics import golden
 from npu_assay.conformance.predicates.applications import NoProgram, application
+from npu_assay.conformance.predicates.decisions import decided
 from npu_assay.conformance.predicates.features import Application
 from npu_assay.conformance.programs.build import build, model_inputs, module
 from npu_assay.conformance.programs.graph import Case, Graph, Value
 from npu_assay.conformance.programs.variation_names import ALL, FLOW, NONE, OPENED, SIDE, parts
+from npu_assay.conformance.table import Table
 from npu_assay.reference.golden import GoldenError
 
 
@@ -71,14 +73,17 @@ FIRST, LOOKED_AT = 4, 64
 """Chosen: programs of each kind for a row's first plain one, and of how many of a kind they are."""
 
 
-def variations(cases: Sequence[Case], how: str) -> Iterator[Case]:
-    """The variations of a table's plain accepted cases, as many as one of `HOW` says, and no program twice."""
+def variations(cases: Sequence[Case], how: str, table: Table) -> Iterator[Case]:
+    """The variations of a table's plain cases, as many as one of `HOW` says, and no program twice.
+
+    What the table's predicates decide of a program, it promises; without the backend's passes it promises nothing.
+    """
     seen = {(case.graph, False) for case in cases if how != NONE}
     for case, turn in _turns(cases) if how != NONE else ():
         for kind, places in dict.fromkeys(KINDS, ((0, None),)).items() if how == ALL else _in_turn(turn):
             for start, most in places:
                 for label, graph in islice(_from(start, case, kind, seen, whole=how == ALL), most):
-                    yield _varied(case, kind, label, graph)
+                    yield _varied(table, case, kind, label, graph)
 
 
 @dataclass(frozen=True)
@@ -123,12 +128,12 @@ def _from(start: int, case: Case, kind: str, seen: set[tuple[Graph, bool]], *, w
             yield label, graph
 
 
-def variation(name: str, cases: Mapping[str, Case]) -> Case:
+def variation(name: str, cases: Mapping[str, Case], table: Table) -> Case:
     """The variation of this id, from the table's cases by id. Raises KeyError for an unknown id."""
     kind, label, plain = parts(name, cases)
     for each, graph in _labelled(cases[plain], kind) if kind in KINDS else ():
         if each == label:
-            return _varied(cases[plain], kind, label, graph)
+            return _varied(table, cases[plain], kind, label, graph)
     raise KeyError(name)
 
 
@@ -195,6 +200,7 @@ def _form(graph: Graph) -> tuple[object, ...]:
     return sizes, tuple((step.op, step.args, step.kwargs) for step in graph.steps)
 
 
-def _varied(case: Case, kind: str, label: str, graph: Graph) -> Case:
+def _varied(table: Table, case: Case, kind: str, label: str, graph: Graph) -> Case:
     name = f"{case.id.rsplit('/', 2)[0]}/{SIDE}/{kind}.{label}.{case.id.rpartition('/')[2]}"
-    return replace(case, id=name, side=SIDE, expect="unspecified", graph=graph, delegates=None)
+    varied = replace(case, id=name, side=SIDE, expect="unspecified", graph=graph, delegates=None)
+    return varied if kind == FLOW else decided(table, varied)
