@@ -164,7 +164,9 @@ def test_a_finding_selects_its_variations_once_whatever_is_asked(how: str | None
     table = load_table("xnnpack@1.5")
     cases = cases_of(table, "aten.linear.default")
     assert told.cases and all(is_variation(case) for case in told.cases)
-    assert [case.id for case in Selection(f"regression/{told.name}", variations=how).of(table, cases)] == sorted(told.cases)
+    assert [case.id for case in Selection(f"regression/{told.name}", variations=how).of(table, cases)] == sorted(
+        told.cases
+    )
     assert not any(is_variation(case.id) for case in Selection("regression/gelu-tanh or baseline").of(table, cases))
 
 

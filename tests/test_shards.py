@@ -31,12 +31,14 @@ from npu_assay.conformance.record.waivers import Waiver
 from npu_assay.conformance.report.data import Report
 from npu_assay.conformance.run.selection import SelectionError
 from npu_assay.conformance.run.session import Request, assay
+from npu_assay.conformance.table import load_table
 from npu_assay.conformance.verify.merging import merge
 from npu_assay.conformance.verify.verification import verify
 
 OF = 3
 LATER = TODAY + datetime.timedelta(days=2)
 TABLE_FILE = Path(__file__).parent / "data" / "fake@1.0.toml"
+TABLE = load_table(str(TABLE_FILE))
 WAIVER = Waiver(NEG, ("tag",), "known", "me@example.com", datetime.date(2999, 1, 1))
 
 

@@ -112,7 +112,8 @@ def _flat(use: Applied) -> bool | None:
     size, stride = use.arguments.get("size"), use.arguments.get("stride")
     if not isinstance(size, tuple) or not isinstance(stride, tuple):
         return None
-    return stride == tuple(math.prod(size[at + 1 :]) for at in range(len(size)))
+    whole = tuple(math.prod(size[at + 1 :]) for at in range(len(size)))
+    return len(stride) == len(size) and all(n == 1 or a == b for n, a, b in zip(size, stride, whole, strict=True))
 
 
 def _read(use: Applied, direction: str, axis: int) -> int | None:

@@ -66,6 +66,8 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
 )
 
 
+OPEN_TO_ALL = frozenset({FLOW, "image", "parts", "twin"})
+"""Kinds of which nothing is promised: without passes, or with other operators of which other rows decide."""
 DEAR = frozenset({OPENED, "parts"})
 """Kinds that are chosen for a row's first plain program alone: torch takes long to make them."""
 SMALL = 2**16  # numbers of a program that is tried
@@ -76,7 +78,7 @@ FIRST, LOOKED_AT = 4, 64
 def variations(cases: Sequence[Case], how: str, table: Table) -> Iterator[Case]:
     """The variations of a table's plain cases, as many as one of `HOW` says, and no program twice.
 
-    What the table's predicates decide of a program, it promises; without the backend's passes it promises nothing.
+    What the table's predicates decide of a program, it promises; of kinds `OPEN_TO_ALL` it promises nothing.
     """
     seen = {(case.graph, False) for case in cases if how != NONE}
     for case, turn in _turns(cases) if how != NONE else ():
@@ -203,4 +205,4 @@ def _form(graph: Graph) -> tuple[object, ...]:
 def _varied(table: Table, case: Case, kind: str, label: str, graph: Graph) -> Case:
     name = f"{case.id.rsplit('/', 2)[0]}/{SIDE}/{kind}.{label}.{case.id.rpartition('/')[2]}"
     varied = replace(case, id=name, side=SIDE, expect="unspecified", graph=graph, delegates=None)
-    return varied if kind == FLOW else decided(table, varied)
+    return varied if kind in OPEN_TO_ALL else decided(table, varied)
