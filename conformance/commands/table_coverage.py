@@ -33,7 +33,7 @@ def coverage(name: str, pairs: bool, prove: bool, as_json: bool) -> None:
 
         table = load_table(name)
         cases = cases_for(table)
-        records, kinds = measure(table, cases, prove), chosen_kinds(cases)
+        records, kinds = measure(table, cases, prove), chosen_kinds(cases, table)
     if as_json:
         click.echo(json.dumps(plain_data(table, records) | {"variations": kinds}, indent=2))
         return

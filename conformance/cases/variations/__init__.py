@@ -10,16 +10,16 @@ import logging
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
 from types import MappingProxyType
 
 from npu_assay.conformance.cases.drafts import OPERATOR
-from npu_assay.conformance.cases.variations.arguments import arguments, left_out, list_items, pairs_of_items, ranks
+from npu_assay.conformance.cases.variations.arguments import arguments, left_out, list_items, ranks
 from npu_assay.conformance.cases.variations.base import Base, Kind, Variation
 from npu_assay.conformance.cases.variations.decomposed import decomposed
-from npu_assay.conformance.cases.variations.numbers import extremes, magnitudes, special_numbers
+from npu_assay.conformance.cases.variations.numbers import extremes, special_numbers
 from npu_assay.conformance.cases.variations.operands import exchanged, open_sizes, quantizations, sizes, types
 from npu_assay.conformance.cases.variations.readers import after_others, images, read_by_others, results_read
 from npu_assay.conformance.cases.variations.twins import products, twins
@@ -44,7 +44,6 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         "argument": arguments,
         "left_out": left_out,
         "list_item": list_items,
-        "list_items": pairs_of_items,
         "rank": ranks,
         "sizes": sizes,
         "quantization": quantizations,
@@ -61,7 +60,6 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         FLOW: without_passes,
         "extreme": extremes,
         "special": special_numbers,
-        "magnitude": magnitudes,
     }
 )
 
@@ -81,44 +79,39 @@ def variations(cases: Sequence[Case], how: str, table: Table) -> Iterator[Case]:
     What the table's predicates decide of a program, it promises; of kinds `OPEN_TO_ALL` it promises nothing.
     """
     seen = {(case.graph, False) for case in cases if how != NONE}
-    for case, turn in _turns(cases) if how != NONE else ():
-        for kind, places in dict.fromkeys(KINDS, ((0, None),)).items() if how == ALL else _in_turn(turn):
+    for case, turn in _turns(cases, table) if how != NONE else ():
+        for kind, places in dict.fromkeys(KINDS, ((0, None),)).items() if how == ALL else _in_turn(*turn):
             for start, most in places:
                 for label, graph in islice(_from(start, case, kind, seen, whole=how == ALL), most):
                     yield _varied(table, case, kind, label, graph)
 
 
-@dataclass(frozen=True)
-class _Turn:
-    """Where a plain program stands: the number of its row, of its precision there, and its own among these."""
+def _turns(cases: Iterable[Case], table: Table) -> Iterator[tuple[Case, tuple[int, int, int]]]:
+    """Each plain case with the number of its row, of its precision there, and its own among these.
 
-    row: int
-    precision: int
-    number: int
-
-
-def _turns(cases: Iterable[Case]) -> Iterator[tuple[Case, _Turn]]:
-    """Each plain case and its turn. What stands beside the table counts as a further precision of what is in it."""
+    What stands beside the table counts as a further precision of what is in it.
+    """
     counts = defaultdict[str, Counter[str | None]](Counter)
+    rows = {row.name: number for number, row in enumerate(table.asked_rows)}
     for case in filter(_is_plain, cases):
         found = counts[case.row]
         found[case.precision] += 1
         precision = [*found].index(case.precision) + (case.expect != "accept")
-        yield case, _Turn(len(counts) - 1, precision, found[case.precision] - 1)
+        yield case, (rows[case.row], precision, found[case.precision] - 1)
 
 
-def _in_turn(turn: _Turn) -> Iterator[tuple[str, tuple[tuple[int, int], ...]]]:
+def _in_turn(row: int, precision: int, number: int) -> Iterator[tuple[str, tuple[tuple[int, int], ...]]]:
     """The kinds that are asked of a program; of each from which places on, and how many.
 
     Of a row's first program the first ones, and others in turn; of the rest one kind, and another one of it each time.
     """
     kinds, half = tuple(KINDS), FIRST // 2
-    if not turn.number:
-        for kind in kinds if not turn.precision else (kind for kind in kinds if kind not in DEAR):
-            later = half * (turn.row + 1) + turn.precision
-            yield kind, ((later, 1),) if turn.precision else ((0, half), (later, half))
-    elif (kind := kinds[(turn.number + turn.precision + turn.row) % len(kinds)]) not in DEAR:
-        yield kind, ((half + turn.row + turn.number // len(kinds), 1),)
+    if not number:
+        for kind in kinds if not precision else (kind for kind in kinds if kind not in DEAR):
+            later = half * (row + 1) + precision
+            yield kind, ((later, 1),) if precision else ((0, half), (later, half))
+    elif (kind := kinds[(number + precision + row) % len(kinds)]) not in DEAR:
+        yield kind, ((half + row + number // len(kinds), 1),)
 
 
 def _from(start: int, case: Case, kind: str, seen: set[tuple[Graph, bool]], *, whole: bool) -> Iterator[Variation]:
@@ -139,12 +132,12 @@ def variation(name: str, cases: Mapping[str, Case], table: Table) -> Case:
     raise KeyError(name)
 
 
-def chosen_kinds(cases: Iterable[Case]) -> dict[str, tuple[int, int]]:
+def chosen_kinds(cases: Iterable[Case], table: Table) -> dict[str, tuple[int, int]]:
     """By kind, of how many plain programs of a table it is chosen, and of how many it is not."""
     counts, plain = Counter[str](), 0
-    for _, turn in _turns(cases):
+    for _, turn in _turns(cases, table):
         plain += 1
-        counts.update(kind for kind, _ in _in_turn(turn))
+        counts.update(kind for kind, _ in _in_turn(*turn))
     return {kind: (counts[kind], plain - counts[kind]) for kind in KINDS}
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from itertools import combinations
 from typing import Any
 
 from npu_assay.conformance.cases.variations.base import Base, Variation, ends, in_turn, replaced
@@ -72,27 +71,6 @@ def ranks(base: Base) -> Iterator[Variation]:
                     ("longer", (*(2,) * more, *found)),
                 ):
                     yield f"{more}_more_{name}_{label}", _with(base, name, other, deeper)
-
-
-def pairs_of_items(base: Base) -> Iterator[Variation]:
-    """Two arguments at once: each option with each asymmetric list."""
-    singles = [*_turned(base)]
-    for (one, first), (other, second) in combinations(singles, 2):
-        if one != other:
-            yield f"{one}_{_text(first)}_{other}_{_text(second)}", _with(base, other, second, _with(base, one, first))
-
-
-def _turned(base: Base) -> Iterator[tuple[str, Any]]:
-    """For each argument one that differs in its last item, or by one."""
-    for name, found in _given(base):
-        if _is_numbers(found) and found:
-            yield name, replaced(found, len(found) - 1, _more(found[-1]))
-        elif isinstance(found, bool | int):
-            yield name, _more(found)
-
-
-def _more(found: Any) -> Any:
-    return not found if isinstance(found, bool) else found + 1
 
 
 def _given(base: Base) -> list[tuple[str, Any]]:

@@ -10,6 +10,7 @@ import torch
 from torch import fx
 from torch._decomp import decomposition_table
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._pytree import tree_map_only
 
 from npu_assay.conformance.cases.variations.arguments import arguments, list_items
 from npu_assay.conformance.cases.variations.base import Base, Variation, in_turn
@@ -56,15 +57,9 @@ def _called(base: Base, op: Any, places: Mapping[str, Ref]) -> Any:
 
     def call(*tensors: torch.Tensor) -> Any:
         known = dict(zip(names, tensors, strict=True))
-        return decomposition_table[op](**{name: _handed(item, known) for name, item in arguments.items()})
+        return decomposition_table[op](**tree_map_only(Ref, lambda ref: known[ref.name], arguments))
 
     return call
-
-
-def _handed(argument: Any, known: Mapping[str, torch.Tensor]) -> Any:
-    if isinstance(argument, Ref):
-        return known[argument.name]
-    return [_handed(item, known) for item in argument] if isinstance(argument, tuple | list) else argument
 
 
 def _steps(base: Base, graph: fx.Graph, operands: Mapping[str, Ref]) -> Iterator[Step]:

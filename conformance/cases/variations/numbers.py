@@ -16,8 +16,8 @@ SPECIAL = {
     "subnormal": (2.0**-149, -(2.0**-127), 1.5),
     "negative": (-1.5, -0.25, -3.0),
     "halves": (0.5, 1.5, -0.5, -1.5, 2.5, -2.5),
+    "uneven": (2.0**24, 1.0, -(2.0**24), 0.5, 1e-3, -1.0, 3e5),
 }
-UNEVEN = (2.0**24, 1.0, -(2.0**24), 0.5, 1e-3, -1.0, 3e5)
 
 
 def extremes(base: Base) -> Iterator[Variation]:
@@ -26,12 +26,9 @@ def extremes(base: Base) -> Iterator[Variation]:
         if value.quant is not None:
             for kind in KINDS:
                 yield f"{value.name}_{kind}", base.with_values({value.name: {"fill": Fill(kind)}})
-            places = math.prod(value.shape)
-            if places:
-                yield (
-                    f"{value.name}_last_alone",
-                    base.with_values({value.name: {"fill": Fill("one_hot", index=places - 1)}}),
-                )
+            if places := math.prod(value.shape):
+                last = {"fill": Fill("one_hot", index=places - 1)}
+                yield f"{value.name}_last_alone", base.with_values({value.name: last})
     for kind in KINDS:
         coded = {v.name: {"fill": Fill(kind)} for v in base.values if v.quant is not None}
         if len(coded) > 1:
@@ -47,13 +44,6 @@ def special_numbers(base: Base) -> Iterator[Variation]:
         fills = {v.name: {"fill": fill} for v in base.values if (fill := _filled(v, numbers)) is not None}
         if len(fills) > 1:
             yield f"all_{label}", base.with_values(fills)
-
-
-def magnitudes(base: Base) -> Iterator[Variation]:
-    """Large numbers between small ones, whose sums cancel."""
-    for value in base.values[::-1]:
-        if (fill := _filled(value, UNEVEN)) is not None:
-            yield f"{value.name}_uneven", base.with_values({value.name: {"fill": fill}})
 
 
 def _filled(value: Value, numbers: tuple[float, ...]) -> Fill | None:

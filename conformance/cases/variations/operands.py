@@ -60,11 +60,8 @@ def open_sizes(base: Base) -> Iterator[Variation]:
             yield f"all_axis_{axis}", base.with_values(opened)
         for name, changes in opened.items():
             yield f"{name}_axis_{axis}", base.with_values({name: changes})
-    yield "all", base.with_values({v.name: {"dynamic": _above_one(v.shape)} for v in inputs})
-
-
-def _above_one(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(axis for axis, size in enumerate(shape) if size > 1)
+    every = {v.name: {"dynamic": tuple(axis for axis, size in enumerate(v.shape) if size > 1)} for v in inputs}
+    yield "all", base.with_values(every)
 
 
 def _large(value: Value, axis: int) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 from npu_assay.conformance.cases.make import RELU
 from npu_assay.conformance.cases.variations.base import Base, Variation
 from npu_assay.conformance.cases.variations.operands import moved
-from npu_assay.conformance.programs.graph import Graph, Quant, Ref, Step, Value, renamed
+from npu_assay.conformance.programs.graph import Graph, Quant, Ref, Step, renamed
 
 ABS = "aten.abs.default"
 NEG = "aten.neg.default"
@@ -41,7 +41,6 @@ def after_others(base: Base) -> Iterator[Variation]:
                 yield f"{ref.name}_after_{kind}_moved", _after_others(base, (ref,), op, moved(quant))
         yield f"{ref.name}_after_real", _after_others(base, (ref,), ABS, None)
     yield "all_after_abs", _after_others(base, base.operands, ABS)
-    yield "all_after_neg", _after_others(base, base.operands, NEG)
 
 
 def results_read(base: Base) -> Iterator[Variation]:
@@ -60,8 +59,6 @@ def results_read(base: Base) -> Iterator[Variation]:
     abs_, neg = (Step(f"{base.beside}_{op.split('.')[1]}", op, (first,), (), step.quant) for op in (ABS, NEG))
     yield "by_two", replace(base.graph, steps=(*base.graph.steps, abs_, neg), outputs=(Ref(neg.name), Ref(abs_.name)))
     yield "by_one_and_returned", replace(base.graph, steps=(*base.graph.steps, abs_), outputs=(first, Ref(abs_.name)))
-    again = replace(abs_, name=base.beside, args=(Ref(abs_.name),))
-    yield "by_a_chain", replace(base.graph, steps=(*base.graph.steps, abs_, again), outputs=(Ref(again.name),))
     for ref in base.operands[:1]:
         alone = Step(base.beside, ABS, (ref,), (), _quant(base, ref))
         yield "by_nobody", replace(base.graph, steps=(*base.graph.steps, alone), outputs=(Ref(alone.name),))
@@ -96,13 +93,10 @@ def images(base: Base) -> Iterator[Variation]:
     found = _after_others(base, (ref,), WINDOW, _quant(base, ref), ((1, 1),))
     yield "image", found
     for value in base.values[::-1]:
-        for rank in range(len(value.shape)) if value.name != ref.name and _has_one_scale(value) else ():
+        has_one_scale = value.quant is None or value.quant.axis is None
+        for rank in range(len(value.shape)) if value.name != ref.name and has_one_scale else ():
             shape = {value.name: {"shape": value.shape[len(value.shape) - rank :]}}
             yield f"image_{value.name}_of_rank_{rank}", replace(base, graph=found).with_values(shape)
-
-
-def _has_one_scale(value: Value) -> bool:
-    return value.quant is None or value.quant.axis is None
 
 
 SAME = object()

@@ -36,8 +36,9 @@ PRODUCTS: tuple[tuple[Kind, Kind], ...] = (
     (list_items, extremes),
     (arguments, sizes),
     (sizes, list_items),
+    (list_items, arguments),
 )
-"""Kinds that show together what neither shows alone: windows and numbers, options and ranks, sizes and windows."""
+"""Kinds that show together what neither shows alone: lists and numbers, options and ranks, sizes and lists, both."""
 
 
 def products(base: Base) -> Iterator[Variation]:
