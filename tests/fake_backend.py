@@ -75,8 +75,12 @@ class FakePartitioner(Partitioner):
     def takes(self, node: fx.Node) -> bool:
         if not _is_supported(node):
             return self.reject(node, "quantized", "a float operand", "operands and result must be quantized")
+        if any(type(size) is not int for size in node.meta["val"].shape):
+            return self.reject(node, "static_shape", "a dynamic size", "every dimension must be at least 1")
         if node.meta["val"].numel() == 0:
             return self.reject(node, "static_shape", "no elements", "every dimension must be at least 1")
+        if not node.users:
+            return self.reject(node, "quantized", "no reader", "operands and result must be quantized")
         x, y = (_scale(n) for n in (node.all_input_nodes[0], next(iter(node.users))))
         ratio = x / y
         if ratio >= LIMITS[_name(node)]:

@@ -51,8 +51,7 @@ def cases_for(table: Table) -> tuple[Case, ...]:
     """
     made = _offered if table.offers else _cases
     promised = [case for row in table.rows for case in made(table, row)]
-    beside = [case for row in table.beside for case in _first(_offered(replace(table, common=()), row))]
-    cases = (*promised, *(case for row in table.refused for case in _refusals(table, row)), *beside)
+    cases = (*promised, *(case for row in table.refused for case in _refusals(table, row)))
     seen: set[str] = set()
     for case in cases:
         if case.id in seen:
@@ -193,6 +192,12 @@ def _offered(table: Table, row: Row) -> Iterator[Case]:
     for case in _cases(table, row):
         if case.constraint == OPERATOR and case.side in ("accept", "value") and case.expect == "accept":
             yield replace(case, expect="unspecified", delegates=None)
+
+
+def beside(table: Table) -> tuple[Case, ...]:
+    """The first plain case, in each precision, of operators beside a table: they are asked with variations."""
+    without = replace(table, common=())
+    return tuple(case for row in table.beside for case in _first(_offered(without, row)))
 
 
 def _first(cases: Iterable[Case]) -> Iterable[Case]:

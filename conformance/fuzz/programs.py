@@ -13,6 +13,7 @@ from functools import cached_property, lru_cache
 from random import Random
 from typing import TypeVar
 
+from npu_assay.conformance.cases import beside
 from npu_assay.conformance.cases.variations import variation
 from npu_assay.conformance.fuzz.names import FIRST, Name, is_program, parse
 from npu_assay.conformance.fuzz.reductions import reductions
@@ -52,7 +53,7 @@ class Known:
 
     def __init__(self, table: Table, cases: Sequence[Case], seed: int = 0) -> None:
         self._table, self._cases = table, tuple(cases)
-        self.cases = {case.id: reseeded(case, seed) for case in cases}
+        self.cases = {case.id: reseeded(case, seed) for case in (*cases, *beside(table))}
 
     @cached_property
     def programs(self) -> Programs:

@@ -27,12 +27,12 @@ def parts(name: str, known: Container[str]) -> tuple[str, str, str]:
     raise KeyError(name)
 
 
-def asked(names: Iterable[str], known: Container[str]) -> Mapping[str, tuple[int, int]]:
+def asked(names: Iterable[str]) -> Mapping[str, tuple[int, int]]:
     """By kind, how many variations these ids have, and of how many plain programs."""
-    found = defaultdict[str, list[str]](list)
+    found = defaultdict[str, list[tuple[str, str]]](list)
     for name in filter(is_variation, names):
-        kind, _, plain = parts(name, known)
-        found[kind].append(plain)
+        row, _, variant = name.rpartition(f"/{SIDE}/")
+        found[variant.partition(".")[0]].append((row, variant.rpartition(".")[2]))
     return {kind: (len(plain), len({*plain})) for kind, plain in sorted(found.items())}
 
 

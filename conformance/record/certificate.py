@@ -13,7 +13,7 @@ from npu_assay.conformance.common.shapes import OF_ANY_KEY, check_shape
 from npu_assay.conformance.fuzz.names import is_program
 from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.programs.seeds import reseeded
-from npu_assay.conformance.programs.variation_names import HOW, NONE, is_variation
+from npu_assay.conformance.programs.variation_names import CHOSEN, HOW, NONE, is_variation
 from npu_assay.conformance.record.levels import LEVELS, NUMBERS, Shard, named
 from npu_assay.conformance.record.results import CaseResult
 from npu_assay.conformance.record.waivers import Waiver, WaiverError, waived_cases, waiver_of, waiver_problems
@@ -133,7 +133,7 @@ class Selection:
     def __str__(self) -> str:
         parts = ["--smoke"] if self.smoke else []
         parts += [] if self.expression is None else [f"-k {self.expression!r}"]
-        parts += [] if self.variations is None else [f"--variations {self.variations}"]
+        parts += [] if self.variations in (None, CHOSEN) else [f"--variations {self.variations}"]
         return " ".join(parts + ([] if self.shard is None else [f"--shard {self.shard}"]))
 
 

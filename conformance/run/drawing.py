@@ -1,10 +1,9 @@
 """The inputs that a program runs on, drawn by who judges when the backend has compiled: no blob can hold the answers.
 
-The first are the case's own. Sizes that a program leaves open are larger in the second run, and smaller in the third
-one, where torch takes them. The second follow from the program and its blobs: the same in every run with the same
-blobs, and unknown to whoever makes these. The third follow from a secret of the run as well, so that no memory of
-earlier runs has them. What a case lists (indices, special numbers) stays as it is: the operator may be defined for
-nothing else.
+The first are the case's own. Dynamic sizes are larger in the second run, and smaller in the third one, where torch takes
+them. The second follow from the program and its blobs: the same in every run with the same blobs, and unknown to
+whoever makes these. The third follow from a secret of the run as well, so that no memory of earlier runs has them. What
+a case lists (indices, special numbers) stays as it is: the operator may be defined for nothing else.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class Drawing:
 
 
 def _at_sizes(graph: Graph, by: int) -> Graph:
-    """The program at other open sizes; as it is where torch does not take these."""
+    """The program at other dynamic sizes; as it is where torch does not take these."""
     other = stretched(graph, by) if any(value.dynamic for value in graph.values) else graph
     return other if other == graph or runs(other) else graph
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from npu_assay.conformance.cases import NoCasesError, cases_for, every_operator, operators
+from npu_assay.conformance.cases import NoCasesError, beside, cases_for, every_operator, operators
 from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.findings import regression
 from npu_assay.conformance.programs.graph import Case
@@ -63,9 +63,8 @@ def cases_of(table: Table, *rows: str) -> tuple[Case, ...]:
         table,
         rows=tuple(each for each in table.rows if each.name in rows),
         refused=tuple(each for each in table.refused if each.name in rows),
-        beside=tuple(each for each in table.beside if each.name in rows),
     )
-    return all_cases(part) if part.asked_rows else ()
+    return all_cases(part) if part.every_row else ()
 
 
 def cases_near(table: Table, expression: str | None) -> tuple[Case, ...]:
@@ -76,7 +75,7 @@ def cases_near(table: Table, expression: str | None) -> tuple[Case, ...]:
     cases = cases_of(table, (expression or "").partition("/")[0])
     if any(case.id == expression for case in cases):
         return cases
-    rows = _rows_of(expression or "", [row.name for row in table.asked_rows])
+    rows = _rows_of(expression or "", [row.name for row in table.every_row])
     cases = cases_of(table, *rows)
     return cases if rows and {case.row for case in cases} == rows else all_cases(table)
 
@@ -125,8 +124,9 @@ def with_variations(table: Table, cases: Sequence[Case], how: str, expression: s
         return cases
     from npu_assay.conformance.cases.variations import variations  # it asks torch for sizes
 
-    rows = {case.row for case in ((select(cases, expression) if expression else ()) or cases)}
-    return (*cases, *variations([case for case in cases if case.row in rows], how, table))
+    every = (*cases, *beside(table))
+    rows = {case.row for case in ((select(every, expression) if expression else ()) or every)}
+    return (*every, *variations([case for case in every if case.row in rows], how, table))
 
 
 def of_findings(table: Table, expression: str | None, cases: Sequence[Case]) -> Iterator[Case]:
@@ -143,7 +143,7 @@ def named_variation(table: Table, name: str, cases: Iterable[Case]) -> tuple[Cas
     from npu_assay.conformance.cases.variations import variation  # as above
 
     try:
-        return (variation(name, {case.id: case for case in cases}, table),)
+        return (variation(name, {case.id: case for case in (*cases, *beside(table))}, table),)
     except KeyError:
         return ()
 
