@@ -136,7 +136,7 @@ PROGRAMS: dict[str, Graph | Operation | Damaged] = {
         TRANSPOSED,
         more=(replace(TRANSPOSED.more[0], quant=replace(PLAIN, scale=(0.1, 0.2), axis=1)), TRANSPOSED.more[1]),
     ),
-    "size of the bias": replace(CONV, more=(CONV.more[0], constant("b", (1,), Quant(0.1, 0, -9, 9, None, "int32")))),
+    "size of the bias": replace(CONV, more=(CONV.more[0], constant("b", (3,), Quant(0.1, 0, -9, 9, None, "int32")))),
     "bias": replace(CONV, more=(CONV.more[0], activation("b", (4,), Q))),
     "stride of a dilated pool": unary("max_pool2d", (1, 3, 8, 8), (2, 2), (2, 2), (0, 0), (2, 2)),
     "accumulate": Operation(
@@ -248,7 +248,7 @@ SAYS = {
     "weights of groups": "weights of groups: found computed at run time, expected constants",
     "dilation": "dilation: found (2, 2), expected (1, 1)",
     "scales of the weights of groups": "scales of the weights of groups: found 2, expected 1",
-    "size of the bias": "size of the bias: found 1, expected 4",
+    "size of the bias": "size of the bias: found 3, expected 4",
     "bias": "bias: found b_codes, computed at run time, expected a constant",
     "stride of a dilated pool": "stride of a dilated pool: found (2, 2), expected 1 where the dilation is not",
     "accumulate": "accumulate: found True, expected False",

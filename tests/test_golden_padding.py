@@ -27,13 +27,17 @@ def test_only_what_padding_alone_decides_is_open(special: float) -> None:
     assert not bool(found.value[..., 1:].isfinite().any())
 
 
+def test_a_transposed_weight_that_no_number_reaches_is_open() -> None:
+    """It stands beside the last number: kernels that put zeros there multiply them."""
+    found = convolved(math.nan, 2.0, 1, transposed=True)
+    assert found.spread().isinf().flatten().tolist() == [False, False, False, True]
+
+
 def test_nan_that_meets_a_number_is_nan_in_every_kernel() -> None:
     assert not bool(convolved(math.inf, math.nan, 1).spread().isinf().any())
     assert bool(convolved(math.inf, math.nan, 1).value.isnan().all())
 
 
-@pytest.mark.parametrize(
-    ("first", "padding", "transposed"), [(math.nan, 0, False), (3.0, 1, False), (math.nan, 1, True)]
-)
+@pytest.mark.parametrize(("first", "padding", "transposed"), [(math.nan, 0, False), (3.0, 1, False), (3.0, 1, True)])
 def test_nothing_else_is_open(first: float, padding: int, transposed: bool) -> None:
     assert not bool(convolved(first, 2.0, padding, transposed).spread().isinf().any())

@@ -212,7 +212,7 @@ def test_a_value_of_another_kind_is_one_error_on_ethos_u55(code: str, tmp_path: 
     name = next(
         n for n, row in data["operators"].items() if any(c.startswith(f"{code} = ") for c in row["constraints"])
     )
-    (line,) = [line for line in text.splitlines() if line.startswith(f'"{name}" = ')]
+    line = next(line for line in text.splitlines() if line.startswith(f'"{name}" = '))
     for value in values:
         head, rows = text.split("[operators]\n")
         used = line.replace(f"{code} = {old}", f"{code} = {value}".replace('"', '\\"'))

@@ -45,6 +45,13 @@ def lanes(node: fx.Node, cluster: Cluster | None) -> str | None:
     return f"{sizes[1]} channels" if len(sizes) > 1 and sizes[1] % 8 else None
 
 
+@rule("moderate")
+def moderate(node: fx.Node, cluster: Cluster | None) -> str | None:
+    \"\"\"numbers of the operator are at most 2**14 codes of the input\"\"\"
+    scale = cluster.describe()[0]["operands"][0]["scale"]
+    return None if all(abs(n) <= 2**14 * scale for n in node.args[1:]) else "large ones"
+
+
 class MyNpuPartitioner"""
 
 
@@ -84,7 +91,7 @@ def with_limit(project: Path) -> None:
     says = 'lanes = { says = "channels are a multiple of {value}", holds = "channels % value == 0" }'
     change(project, table, "[constraints]\n", f"[constraints]\n{says}\n")
     change(project, "partitioner.py", "\n\nclass MyNpuPartitioner", LIMIT)
-    change(project, "partitioner.py", f'"{NAME}": ()', f'"{NAME}": (lanes,)')
+    change(project, "partitioner.py", f'"{NAME}": ()', f'"{NAME}": (lanes, moderate)')
 
 
 @pytest.mark.long

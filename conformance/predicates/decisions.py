@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from npu_assay.conformance.predicates.applications import NoProgram, application
-from npu_assay.conformance.predicates.definitions import certain, definition, held
+from npu_assay.conformance.predicates.definitions import certain, definition, held, is_certain
 from npu_assay.conformance.predicates.evaluation import Find, holds
 from npu_assay.conformance.predicates.precisions import precision_of
 from npu_assay.conformance.programs.graph import Case, Graph
@@ -58,9 +58,9 @@ def decide(
 
 
 def decided(table: Table, case: Case) -> Case:
-    """The case with the verdict that its row decides of its program; of a row that is refused nothing is."""
+    """The case with the verdict that its row decides of its program; undecided where it is refused, or not certain."""
     row = next((row for row in table.rows if row.name == case.row), None)
-    found = UNDECIDED if row is None else decide(table, row, case.graph, case.subject, dict(case.options))
+    found = UNDECIDED if row is None or not is_certain(table, row) else decide(table, row, case.graph, case.subject, dict(case.options))
     return replace(case, expect=found.expect, reason=found.reason)
 
 

@@ -94,11 +94,22 @@ def definitions() -> Mapping[str, Any]:
 def _certain() -> Mapping[tuple[str, str], Mapping[str, Certain]]:
     """What `certain.toml` says, by kind and code, and within these by operator; "" for all others."""
     found = dict[tuple[str, str], dict[str, Certain]]()
-    for kind, entries in tomllib.loads(CERTAIN.read_text(encoding="utf-8")).items():
-        for entry in entries:
+    for kind in KINDS:
+        for entry in _certainties()[kind]:
             sure = Certain(*(_parsed(entry[side]) if side in entry else None for side in SIDES))
             found.setdefault((kind, entry["code"]), {}).update(dict.fromkeys(entry.get("operators", [""]), sure))
     return found
+
+
+def is_certain(table: Table, row: Row) -> bool:
+    """Whether all that a row says is certain: its table is one of those, or defines each constraint itself."""
+    named = table.name in _certainties()["tables"]
+    return named or all(table.own.definition(c.code) is not None for c in (*table.common, *row.constraints))
+
+
+@cache
+def _certainties() -> Mapping[str, Any]:
+    return tomllib.loads(CERTAIN.read_text(encoding="utf-8"))
 
 
 @cache

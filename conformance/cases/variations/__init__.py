@@ -198,4 +198,4 @@ def _form(graph: Graph) -> tuple[object, ...]:
 def _varied(table: Table, case: Case, kind: str, label: str, graph: Graph) -> Case:
     name = f"{case.id.rsplit('/', 2)[0]}/{SIDE}/{kind}.{label}.{case.id.rpartition('/')[2]}"
     varied = replace(case, id=name, side=SIDE, expect="unspecified", graph=graph, delegates=None)
-    return varied if kind in OPEN_TO_ALL else decided(table, varied)
+    return varied if kind in OPEN_TO_ALL or case.expect != "accept" else decided(table, varied)

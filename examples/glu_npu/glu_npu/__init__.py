@@ -36,9 +36,9 @@ class GluNpuBackend(BackendDetails):
 
     @staticmethod
     def preprocess(edge_program: ExportedProgram, compile_specs: list[CompileSpec]) -> PreprocessResult:
-        """What the operator is, as JSON."""
-        header, _ = only_cluster(edge_program).describe()
-        return PreprocessResult(json.dumps(header).encode())
+        """What the operator is, and the codes of a constant, as JSON."""
+        header, constants = only_cluster(edge_program).describe()
+        return PreprocessResult(json.dumps(header | {"constants": [codes.tolist() for codes in constants]}).encode())
 
 
 class GluRuntime:
@@ -55,7 +55,8 @@ class GluRuntime:
         """The codes of the result."""
         header, gates = handle
         (x,), y = header["operands"], header["output"]
-        first, second = inputs[0].to(torch.int64).chunk(2, header["arguments"]["dim"])
+        codes = inputs[0].to(torch.int64) if "input" in x else torch.tensor(header["constants"][x["constant"]])
+        first, second = codes.chunk(2, header["arguments"]["dim"])
         products = (first - x["zero_point"]) * gates[second + 128]
         steps = torch.floor(products * (x["scale"] / y["scale"] / 2**30) + 0.5).to(torch.int64)
         return [(steps + y["zero_point"]).clamp(y["qmin"], y["qmax"]).to(torch.int8).contiguous()]
