@@ -60,7 +60,9 @@ def decide(
 def decided(table: Table, case: Case) -> Case:
     """The case with the verdict that its row decides of its program; undecided where it is refused, or not certain."""
     row = next((row for row in table.rows if row.name == case.row), None)
-    found = UNDECIDED if row is None or not is_certain(table, row) else decide(table, row, case.graph, case.subject, dict(case.options))
+    if row is None or not is_certain(table, row):
+        return replace(case, expect=UNDECIDED.expect, reason=None)
+    found = decide(table, row, case.graph, case.subject, dict(case.options))
     return replace(case, expect=found.expect, reason=found.reason)
 
 

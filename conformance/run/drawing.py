@@ -1,7 +1,7 @@
 """The inputs that a program runs on, drawn by who judges when the backend has compiled: no blob can hold the answers.
 
-The first are the case's own. Dynamic sizes are larger in the second run, and smaller in the third one, where torch takes
-them. The second follow from the program and its blobs: the same in every run with the same blobs, and unknown to
+The first are the case's own. Dynamic sizes are larger in the second run, and smaller in the third one, where torch
+takes them. The second follow from the program and its blobs: the same in every run with the same blobs, and unknown to
 whoever makes these. The third follow from a secret of the run as well, so that no memory of earlier runs has them. What
 a case lists (indices, special numbers) stays as it is: the operator may be defined for nothing else.
 """
