@@ -107,11 +107,16 @@ def test_no_case_function_reads_a_partitioner_or_the_table() -> None:
         "witnesses.py": {tables},
         # Whether torch takes a program, and a golden knows what it must give: nothing of what a backend takes.
         "variations/__init__.py": {
-            *(f"npu_assay.conformance.{name}" for name in ("judge.numerics", "predicates.applications")),
+            *(f"npu_assay.conformance.predicates.{name}" for name in ("applications", "decisions", "features")),
+            *("npu_assay.conformance.judge.numerics", tables),
             *(f"npu_assay.conformance.programs.{name}" for name in ("build", "variation_names")),
             "npu_assay.reference.golden",
         },
         "variations/arguments.py": {"npu_assay.reference.golden.aten"},
+        "variations/decomposed.py": {
+            *("npu_assay.reference.golden.aten", "torch", "torch._decomp"),
+            *("torch.fx.experimental.proxy_tensor", "torch.utils._pytree"),
+        },
         "variations/base.py": {"npu_assay.conformance.predicates.features"},
     }
     for path in folder.rglob("*.py"):

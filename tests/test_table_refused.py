@@ -28,7 +28,7 @@ FAULTS = {
     ),
     "unknown key far from any": (
         ("schema = 1", 'schema = 1\nqqq = "x"'),
-        "toy@1.0.toml: unknown key 'qqq'; known: backend_id, common,",
+        "toy@1.0.toml: unknown key 'qqq'; known: backend_id, beside, common,",
     ),
     "missing key at the top": (('version = "1.0"\n', ""), "toy@1.0.toml: key 'version' is missing"),
     "missing key in a row": (

@@ -21,7 +21,10 @@ from npu_assay.reference.operators.lookup import home
 
 ROWS = ("aten.cat.default", "aten.addmm.default", "aten.max_pool2d.default", "aten.mean.dim")
 FOLDER = Path(str(package.__file__)).parent / "variations"
-NEIGHBORS = {"aten.abs.default", "aten.neg.default", "aten.relu.default", "aten.mul.Tensor"}
+NEIGHBORS = {
+    *("aten.abs.default", "aten.neg.default", "aten.relu.default", "aten.mul.Tensor"),
+    "aten.max_pool2d.default",
+}
 """The operators that stand beside the one that is varied."""
 
 
@@ -95,7 +98,8 @@ def test_the_last_of_several_is_varied() -> None:
 def test_a_selection_says_how_many() -> None:
     asked = Selection(variations="chosen")
     assert {case.id for case in asked.of(TABLE, plain())} == {case.id for case in (*plain(), *chosen())}
-    assert str(asked) == "--variations chosen" and asked.everything
+    assert str(asked) == "" and asked.everything
+    assert str(Selection(variations="none")) == "--variations none" and not Selection(variations="none").everything
     one = chosen()[7]
     assert Selection(one.id).of(TABLE, plain()) == (one,)
 

@@ -33,12 +33,6 @@ from npu_assay.conformance.programs.variation_names import ALL, FLOW, NONE, OPEN
 from npu_assay.conformance.table import Table
 from npu_assay.reference.golden import GoldenError
 
-
-def without_passes(base: Base) -> Iterator[Variation]:
-    """The program as it is, which nothing has made ready for the backend."""
-    yield "without_passes", base.graph
-
-
 KINDS: Mapping[str, Kind] = MappingProxyType(
     {
         "argument": arguments,
@@ -57,7 +51,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         "product": products,
         "parts": decomposed,
         OPENED: open_sizes,
-        FLOW: without_passes,
+        FLOW: lambda base: iter([("without_passes", base.graph)]),
         "extreme": extremes,
         "special": special_numbers,
     }
@@ -81,9 +75,10 @@ def variations(cases: Sequence[Case], how: str, table: Table) -> Iterator[Case]:
     seen = {(case.graph, False) for case in cases if how != NONE}
     for case, turn in _turns(cases, table) if how != NONE else ():
         for kind, places in dict.fromkeys(KINDS, ((0, None),)).items() if how == ALL else _in_turn(*turn):
-            for start, most in places:
-                for label, graph in islice(_from(start, case, kind, seen, whole=how == ALL), most):
-                    yield _varied(table, case, kind, label, graph)
+            found = [v for at, most in places for v in islice(_from(at, case, kind, seen, whole=how == ALL), most)]
+            yield from (_varied(table, case, kind, *each) for each in found)
+            if turn[2] and how != ALL and found:
+                break
 
 
 def _turns(cases: Iterable[Case], table: Table) -> Iterator[tuple[Case, tuple[int, int, int]]]:
@@ -103,15 +98,18 @@ def _turns(cases: Iterable[Case], table: Table) -> Iterator[tuple[Case, tuple[in
 def _in_turn(row: int, precision: int, number: int) -> Iterator[tuple[str, tuple[tuple[int, int], ...]]]:
     """The kinds that are asked of a program; of each from which places on, and how many.
 
-    Of a row's first program the first ones, and others in turn; of the rest one kind, and another one of it each time.
+    Of a row's first program the first ones, and others in turn; of the rest the first kind that has any, and another
+    one of it each time.
     """
     kinds, half = tuple(KINDS), FIRST // 2
     if not number:
         for kind in kinds if not precision else (kind for kind in kinds if kind not in DEAR):
             later = half * (row + 1) + precision
             yield kind, ((later, 1),) if precision else ((0, half), (later, half))
-    elif (kind := kinds[(number + precision + row) % len(kinds)]) not in DEAR:
-        yield kind, ((half + row + number // len(kinds), 1),)
+        return
+    for each in range(len(kinds)):
+        if (kind := kinds[(number + precision + row + each) % len(kinds)]) not in DEAR:
+            yield kind, ((half + row + number // len(kinds), 1),)
 
 
 def _from(start: int, case: Case, kind: str, seen: set[tuple[Graph, bool]], *, whole: bool) -> Iterator[Variation]:
@@ -137,7 +135,7 @@ def chosen_kinds(cases: Iterable[Case], table: Table) -> dict[str, tuple[int, in
     counts, plain = Counter[str](), 0
     for _, turn in _turns(cases, table):
         plain += 1
-        counts.update(kind for kind, _ in _in_turn(*turn))
+        counts.update(kind for kind, _ in islice(_in_turn(*turn), 1 if turn[2] else None))
     return {kind: (counts[kind], plain - counts[kind]) for kind in KINDS}
 
 

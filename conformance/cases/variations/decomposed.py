@@ -8,8 +8,6 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch._decomp import decomposition_table
-from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_map_only
 
 from npu_assay.conformance.cases.variations.arguments import arguments, list_items
@@ -34,6 +32,9 @@ def _near(base: Base) -> Iterator[Variation]:
 
 def _parts(base: Base) -> Graph | None:
     """The program with the operator in parts; None where torch has none, or they take what no step can."""
+    from torch._decomp import decomposition_table  # late: with these two torch loads sympy
+    from torch.fx.experimental.proxy_tensor import make_fx
+
     op = aten(canonical(base.step.op))
     if op not in decomposition_table or base.step.outputs > 1 or base.step.dynamic is not None:
         return None
@@ -42,7 +43,7 @@ def _parts(base: Base) -> Graph | None:
     if len(tensors) != len(places):
         return None
     try:
-        traced = make_fx(_called(base, op, places))(*tensors)
+        traced = make_fx(_called(base, decomposition_table[op], places))(*tensors)
         steps = list(_steps(base, traced.graph, dict(zip(places, base.operands, strict=True))))
     except Exception:  # noqa: BLE001  (tracing refuses numbers, types and sizes with whatever it likes)
         return None
@@ -50,14 +51,14 @@ def _parts(base: Base) -> Graph | None:
     return replace(base.graph, steps=(*base.graph.steps[:place], *steps, *base.graph.steps[place + 1 :]))
 
 
-def _called(base: Base, op: Any, places: Mapping[str, Ref]) -> Any:
+def _called(base: Base, parts: Any, places: Mapping[str, Ref]) -> Any:
     """Torch's decomposition as a function of the operands alone."""
     arguments = bound(base.step.op, base.step.args, dict(base.step.kwargs))
     names = [ref.name for ref in places.values()]
 
     def call(*tensors: torch.Tensor) -> Any:
         known = dict(zip(names, tensors, strict=True))
-        return decomposition_table[op](**tree_map_only(Ref, lambda ref: known[ref.name], arguments))
+        return parts(**tree_map_only(Ref, lambda ref: known[ref.name], arguments))
 
     return call
 
