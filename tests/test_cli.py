@@ -290,7 +290,7 @@ def test_a_look_at_some_cases_leaves_the_certificate_alone(tmp_path: Path, monke
         "assay-fake_backend.drifts-part",
     ]
     certificate = json.loads((tmp_path / "assay-fake_backend.drifts" / CERTIFICATE).read_text())
-    assert certificate["selection"] == {"expression": None, "smoke": False, "seed": 0}
+    assert certificate["selection"] == {"expression": None, "smoke": False, "seed": 0, "variations": "chosen"}
 
 
 @pytest.mark.slow

@@ -125,7 +125,9 @@ def test_all_that_is_certain_can_be_read_and_is_about_shipped_rows() -> None:
     for row, common in ((row, each.common) for each in map(load_table, TABLES) for row in each.rows):
         for constraint in (*common, *row.constraints):
             used[kind_of(row)].setdefault(constraint.code, set()).add(row.name)
-    for kind, entries in tomllib.loads(CERTAIN.read_text(encoding="utf-8")).items():
+    found = tomllib.loads(CERTAIN.read_text(encoding="utf-8"))
+    assert {*found.pop("tables")} == {load_table(name).name for name in TABLES}
+    for kind, entries in found.items():
         for entry in entries:
             assert {"code"} < entry.keys() <= {"code", "operators", *SIDES}
             assert set(entry.get("operators", ())) <= used[kind][entry["code"]], entry

@@ -48,6 +48,8 @@ def lanes(node: fx.Node, cluster: Cluster | None) -> str | None:
 @rule("moderate")
 def moderate(node: fx.Node, cluster: Cluster | None) -> str | None:
     \"\"\"numbers of the operator are at most 2**14 codes of the input\"\"\"
+    if cluster is None:
+        return None
     scale = cluster.describe()[0]["operands"][0]["scale"]
     return None if all(abs(n) <= 2**14 * scale for n in node.args[1:]) else "large ones"
 

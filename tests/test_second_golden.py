@@ -30,7 +30,7 @@ Run = Callable[..., tuple[Bounded, ...]]
 
 def certify(spec: str, folder: Path, *options: str) -> tuple[int, str]:
     """Exit code and what is printed."""
-    arguments = ["certify", spec, "-n", "1", "--out", str(folder), *options]
+    arguments = ["certify", spec, "-n", "1", "--variations", "none", "--out", str(folder), *options]
     result = CliRunner().invoke(main, arguments)
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result.exit_code, result.output

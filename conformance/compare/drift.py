@@ -7,7 +7,7 @@ the model did then. Both are derived from a result's line, so the same file give
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -133,7 +133,9 @@ class Drift:
             place = entry.result.row, entry.precision, entry.result.constraint
             groups.setdefault(place, []).append(entry)
         rows = [row.name for row in self.table.asked_rows]
-        kinds = {row.name: [*row.precisions, ""] for row in self.table.asked_rows}
+        kinds = defaultdict[str, list[str]](list)
+        for row in self.table.asked_rows:
+            kinds[row.name] += [*row.precisions, ""]
         order = sorted(groups, key=lambda key: (rows.index(key[0]), kinds[key[0]].index(key[1]), key[2]))
         return tuple(self._line(*key, groups[key]) for key in order)
 

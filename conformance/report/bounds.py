@@ -43,7 +43,7 @@ def wide_bounds(table: Table, results: Iterable[CaseResult]) -> tuple[WideBounds
         for unit, limit in WIDE.items():
             if result.verdict == "accept" and _size(result.metrics[unit]) > limit:
                 found.setdefault((result.row, unit), []).append(result)
-    places = ((row.name, unit) for row in table.asked_rows for unit in WIDE)
+    places = ((name, unit) for name in dict.fromkeys(row.name for row in table.asked_rows) for unit in WIDE)
     return tuple(_listed(row, unit, found[row, unit]) for row, unit in places if (row, unit) in found)
 
 

@@ -118,6 +118,7 @@ def make_report(
     """Group a run's results: whoever has its files makes the same report again."""
     path = certificate.environment.get(PATH, "")
     by_name = {case.id: case for case in cases}
+    names = dict.fromkeys(row.name for row in table.asked_rows)
     used = {result.constraint for result in results}
     known = [code for code, _ in table.meanings]
     codes = (*sorted(used - set(known)), *(code for code in known if code in used))
@@ -127,7 +128,7 @@ def make_report(
         certificate,
         table,
         tuple(results),
-        tuple((row.name, tally(r for r in results if r.row == row.name)) for row in table.asked_rows),
+        tuple((name, tally(r for r in results if r.row == name)) for name in names),
         matrix,
         common(codes, matrix),
         tuple(_failed(certificate, table, r, r.case in waived, path) for r in results if r.status in NOT_PASSED),
