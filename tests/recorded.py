@@ -29,9 +29,18 @@ def digest(text: str) -> str:
 
 
 def digests(results: str) -> dict[str, str]:
-    """Digest of the whole text of a `results.jsonl` and of each of its lines, by case."""
-    lines = results.splitlines()
-    return {WHOLE: digest(results)} | {json.loads(line)["case"]: digest(line) for line in lines}
+    """Digest of all lines of a `results.jsonl` about a table's cases, and of each, by case.
+
+    Variations, and operators beside the table, are not recorded.
+    """
+    lines = {line: json.loads(line) for line in results.splitlines()}
+    kept = {line: result["case"] for line, result in lines.items() if not _is_further(result)}
+    return {WHOLE: digest("".join(f"{line}\n" for line in kept))} | {case: digest(line) for line, case in kept.items()}
+
+
+def _is_further(result: Mapping[str, str]) -> bool:
+    plain = (result["constraint"], result["side"], result["expect"]) == ("operator", "accept", "unspecified")
+    return plain or result["side"] == "variation"
 
 
 @cache

@@ -263,8 +263,7 @@ def _judge(
     judge_end(given, seen)
     judge_whole(given, question, seen)
     if given.finished:
-        again = () if question.once else ("determinism",)
-        seen.finish("delegates", "mutation", *again, "empty", *(["tool"] if question.tools else []))
+        seen.finish("delegates", "mutation", "determinism", "empty", *(["tool"] if question.tools else []))
 
 
 def judge_blobs(case: Case, given: Answer, seen: Observation, level: str = NUMBERS) -> None:
