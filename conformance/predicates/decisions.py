@@ -15,6 +15,7 @@ from typing import Any
 from npu_assay.conformance.predicates.applications import NoProgram, application
 from npu_assay.conformance.predicates.definitions import certain, definition, held, is_certain
 from npu_assay.conformance.predicates.evaluation import Find, holds
+from npu_assay.conformance.predicates.grammar import PredicateError
 from npu_assay.conformance.predicates.precisions import precision_of
 from npu_assay.conformance.programs.graph import Case, Graph
 from npu_assay.conformance.table import Row, Table
@@ -62,7 +63,10 @@ def decided(table: Table, case: Case) -> Case:
     row = next((row for row in table.rows if row.name == case.row), None)
     if row is None or not is_certain(table, row):
         return replace(case, expect=UNDECIDED.expect, reason=None)
-    found = decide(table, row, case.graph, case.subject, dict(case.options))
+    try:
+        found = decide(table, row, case.graph, case.subject, dict(case.options))
+    except PredicateError:  # a limit cannot be compared with what this program has
+        found = UNDECIDED
     return replace(case, expect=found.expect, reason=found.reason)
 
 

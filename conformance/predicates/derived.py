@@ -88,7 +88,7 @@ def _reduced(use: Applied) -> tuple[int, ...]:
 
 def _spans(use: Applied) -> tuple[int, ...] | None:
     shape = use.operands[0].shape
-    if any(at >= len(shape) for at in _reduced(use)):  # of a number alone
+    if any(not 0 <= at < len(shape) for at in _reduced(use)):  # of a number alone
         return None
     parts = (((shape[at],), shape[:at], shape[at + 1 :]) for at in _reduced(use))
     return tuple(math.prod(part) for three in parts for part in three)

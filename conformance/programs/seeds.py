@@ -79,14 +79,14 @@ def filled(graph: Graph, fills: Fills, sizes: Sizes | None = None) -> Graph:
 
 
 def stretched(graph: Graph, by: int) -> Graph:
-    """The program with so much added to every size above 1 that is open, of which at least 2 is left."""
+    """The program with so much added to every size above 1 that is dynamic."""
     values = (replace(v, shape=tuple(_stretched(v, axis, by) for axis in range(len(v.shape)))) for v in graph.values)
     return replace(graph, values=tuple(values))
 
 
 def _stretched(value: Value, axis: int, by: int) -> int:
     size = value.shape[axis]
-    return max(2, size + by) if axis in value.dynamic and size > 1 else size
+    return size + by if axis in value.dynamic and size > 1 else size
 
 
 ONE_IN = 8

@@ -1,9 +1,10 @@
 """The inputs that a program runs on, drawn by who judges when the backend has compiled: no blob can hold the answers.
 
-The first are the case's own. Dynamic sizes are larger in the second run, and smaller in the third one, where torch
-takes them. The second follow from the program and its blobs: the same in every run with the same blobs, and unknown to
-whoever makes these. The third follow from a secret of the run as well, so that no memory of earlier runs has them. What
-a case lists (indices, special numbers) stays as it is: the operator may be defined for nothing else.
+The first are the case's own. Dynamic sizes are larger in the second run, and again in the third one, where torch takes
+them: a slice may be written for no smaller ones. The second follow from the program and its blobs: the same in every
+run with the same blobs, and unknown to whoever makes these. The third follow from a secret of the run as well, so that
+no memory of earlier runs has them. What a case lists (indices, special numbers) stays as it is: the operator may be
+defined for nothing else.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Drawing:
         self.blobs = blobs
         known = (program_sha256(self.graph), blobs)
         numbers = (0, _number(*known), _number(*known, self.secret))
-        bases = (self.graph, _at_sizes(self.graph, 1), _at_sizes(self.graph, -1))
+        bases = (self.graph, _at_sizes(self.graph, 1), _at_sizes(self.graph, 2))
         self.graphs = tuple(map(redrawn, bases, numbers))
         beside = () if self.beside is None else fills(self.beside)
         return Inputs(tuple(map(fills, self.graphs)), tuple(map(sizes, self.graphs)), beside)

@@ -58,9 +58,9 @@ def _other_lists(base: Base, name: str, found: tuple[Any, ...]) -> Iterator[Vari
 
 def ranks(base: Base) -> Iterator[Variation]:
     """One and two dimensions more, with each list of an item for each: as dimensions, in turn, or as sizes."""
+    alike = [v for v in base.values if len(v.shape) == len(base.shape) and not v.constant]
     for more in (1, 2):
-        values = {v.name: {"shape": (*(2,) * more, *v.shape)} for v in base.values if len(v.shape) == len(base.shape)}
-        deeper = base.with_values(values)
+        deeper = base.with_values({v.name: {"shape": (*(2,) * more, *v.shape)} for v in alike})
         yield f"{more}_more", deeper
         for name, found in _given(base):
             if _is_numbers(found) and len(found) == len(base.shape) and found:

@@ -183,9 +183,12 @@ def clamp(operation: Operation) -> Value:
 def _clamp_plain(operation: Operation, x: Value, low: float, high: float) -> Value:
     layout, (tensor,) = operation.together([x])
     made = operation.integers(tensor, "INT32")
+    cut = "hardtanh" in str(operation.node.target)  # whose limits torch makes integers before it clamps
     for code, limit, rounded in (("MAXIMUM", low, math.ceil), ("MINIMUM", high, math.floor)):
         if math.isfinite(limit):
-            number = operation.number(min(max(rounded(limit), -(2**31)), 2**31 - 1), "INT32", x.rank)
+            number = operation.number(
+                min(max((math.trunc if cut else rounded)(limit), -(2**31)), 2**31 - 1), "INT32", x.rank
+            )
             shape = operation.model.shape(tensor)
             made = operation.emit(code, [made, number], shape, "INT32", nan_mode="PROPAGATE")
     return operation.result(operation.integers(made, operation.dtype), layout)
