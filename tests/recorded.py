@@ -39,8 +39,8 @@ def digests(results: str) -> dict[str, str]:
 
 
 def _is_further(result: Mapping[str, str]) -> bool:
-    plain = (result["constraint"], result["side"], result["expect"]) == ("operator", "accept", "unspecified")
-    return plain or result["side"] == "variation"
+    asked = tuple(map(result.get, ("constraint", "side", "expect")))
+    return asked == ("operator", "accept", "unspecified") or result.get("side") == "variation"
 
 
 @cache
