@@ -222,13 +222,7 @@ def certify(
         _postpone()
         from npu_assay.conformance.commands.debugging import check_alone, debug_one
 
-        others = {
-            "--fuzz": fuzz,
-            "--junit": junit,
-            "--out": out,
-            "--resume": resume or None,
-            "--scheduler": scheduler,
-        }
+        others = {"--fuzz": fuzz, "--junit": junit, "--out": out, "--resume": resume or None, "--scheduler": scheduler}
         check_alone(others | {"--shard": shard, "--waivers": waivers})
         debug_one(backend, table, (expression, smoke, seed), level, ("vela",) if with_vela else ())
     tell_mistakes(backend, table, expression, waivers)

@@ -182,3 +182,11 @@ def test_a_remainder_of_what_float32_cannot_divide_is_open(backend: str, other: 
 def test_limits_may_be_no_numbers_or_crossed(backend: str, ends: tuple[float, float], row: str) -> None:
     graph = program(row, *ends, shape=(2, 40), quant=Q)
     assert verdict(backend, row, graph) == "accept"
+
+
+@BACKENDS
+@pytest.mark.parametrize("limits", [(1e-38, 1.0), (0.5, 5.5), (-2.5, 2.5), (-0.9, 3.2)])
+def test_hardtanh_of_integers_has_its_limits_cut_off(backend: str, limits: tuple[float, float]) -> None:
+    x = Value("x", (2, 4), None, Fill("list", values=(-9, -2, -1, 0, 1, 2, 3, 9)), dtype="int32")
+    step = Step("subject", "aten.hardtanh.default", (Ref("x"), *limits))
+    assert verdict(backend, "aten.hardtanh.default", Graph((x,), (step,), (Ref("subject"),))) == "accept"

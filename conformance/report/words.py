@@ -37,7 +37,7 @@ def runs_text(results: Sequence[CaseResult], level: str) -> str:
 
 
 def variation_lines(results: Sequence[CaseResult]) -> list[tuple[str, str]]:
-    """By kind of variation, how many were asked, of how many plain programs, and of how many not."""
+    """By kind of variation, how many were asked, and of how many of all plain programs."""
     plain = sum("/operator/accept/" in result.case for result in results)
     counts = asked(result.case for result in results).items()
     return [(kind, f"{n}, of {of} of {plain} plain programs") for kind, (n, of) in counts]

@@ -24,7 +24,7 @@ from npu_assay.conformance.record.levels import RUNS as RUN
 from npu_assay.conformance.record.results import Failure
 from npu_assay.conformance.run.checked_runtime import CheckedRuntime, same
 from npu_assay.conformance.run.outline import outline
-from npu_assay.conformance.run.partitioning import Recorder, prepared
+from npu_assay.conformance.run.partitioning import Recorder, after_passes, prepared
 from npu_assay.conformance.run.question import Answer, Draw, Handed, Inputs, Question, digest_of_blobs
 from npu_assay.partitioners.exir import Backend, BackendDetails, LoweredBackendModule, run_program, to_backend
 from npu_assay.partitioners.exir.lowering import checked_partitions
@@ -106,8 +106,9 @@ def _answer(work: Work) -> None:
     question, found = work.question, work.answer
     sources = Sources.of(value for value in question.graph.values if value.constant)
     work.enter("passes")
-    how = (question.graph, question.preserve, question.mark)
-    program = prepared(how[0], work.backend, *how[1:]) if question.passes else build(*how)
+    program = build(question.graph, question.preserve, question.mark)
+    if question.passes:
+        program = after_passes(program, work.backend)
     found.nodes = outline(program.graph)
     work.enter("partition")
     if not reaches(question.level, COMPILES):

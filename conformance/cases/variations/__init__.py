@@ -1,7 +1,7 @@
 """Variations: what people get wrong, asked of every row by functions that know no operator and no vendor.
 
-Each kind is a function from a plain accepted program to programs near it. No row says what becomes of them: tags are
-unspecified, numbers are judged.
+Each kind is a function from a plain accepted program to programs near it. A row's predicates say which are taken,
+where they decide; numbers are judged in any case.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def variations(cases: Sequence[Case], how: str, table: Table) -> Iterator[Case]:
     """
     seen = {(case.graph, False) for case in cases if how != NONE}
     for case, turn in _turns(cases, table) if how != NONE else ():
-        for kind, places in dict.fromkeys(KINDS, ((0, None),)).items() if how == ALL else _in_turn(*turn):
+        for kind, places in dict.fromkeys(KINDS, ((0, None),)).items() if how == ALL else _chosen(*turn):
             found = [v for at, most in places for v in islice(_from(at, case, kind, seen, whole=how == ALL), most)]
             yield from (_varied(table, case, kind, *each) for each in found)
             if turn[2] and how != ALL and found:
@@ -95,7 +95,7 @@ def _turns(cases: Iterable[Case], table: Table) -> Iterator[tuple[Case, tuple[in
         yield case, (rows[case.row], precision, found[case.precision] - 1)
 
 
-def _in_turn(row: int, precision: int, number: int) -> Iterator[tuple[str, tuple[tuple[int, int], ...]]]:
+def _chosen(row: int, precision: int, number: int) -> Iterator[tuple[str, tuple[tuple[int, int], ...]]]:
     """The kinds that are asked of a program; of each from which places on, and how many.
 
     Of a row's first program the first ones, and others in turn; of the rest the first kind that has any, and another
@@ -117,8 +117,11 @@ def _from(start: int, case: Case, kind: str, seen: set[tuple[Graph, bool]], *, w
     found = [*islice(_labelled(case, kind), None if whole else LOOKED_AT)]
     start = start % len(found) if found else 0
     for label, graph in (*found[start:], *found[:start]):
-        if _is_new(graph, case, seen, kind == FLOW):
-            yield label, graph
+        flows = kind == FLOW
+        if (graph, flows) not in seen:
+            seen.add((graph, flows))
+            if flows or _is_taken(graph, case):
+                yield label, graph
 
 
 def variation(name: str, cases: Mapping[str, Case], table: Table) -> Case:
@@ -135,7 +138,7 @@ def chosen_kinds(cases: Iterable[Case], table: Table) -> dict[str, tuple[int, in
     counts, plain = Counter[str](), 0
     for _, turn in _turns(cases, table):
         plain += 1
-        counts.update(kind for kind, _ in islice(_in_turn(*turn), 1 if turn[2] else None))
+        counts.update(kind for kind, _ in islice(_chosen(*turn), 1 if turn[2] else None))
     return {kind: (counts[kind], plain - counts[kind]) for kind in KINDS}
 
 
@@ -159,13 +162,8 @@ def _applied(case: Case) -> Application:
     return application(case.graph, case.subject)
 
 
-def _is_new(graph: Graph, case: Case, seen: set[tuple[Graph, bool]], as_it_is: bool) -> bool:
-    """Whether a program is a new one, torch takes it, and there is a golden for it; a case's own is new `as_it_is`."""
-    if (known := (graph, as_it_is)) in seen:
-        return False
-    seen.add(known)
-    if as_it_is:
-        return True
+def _is_taken(graph: Graph, case: Case) -> bool:
+    """Whether torch takes a program, and there is a golden for it."""
     if sum(math.prod(value.shape) for value in graph.values) > SMALL:
         return _form(graph) == _form(case.graph)
     logging.disable()  # torch tells of what it refuses

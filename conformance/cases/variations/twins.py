@@ -48,6 +48,6 @@ def products(base: Base) -> Iterator[Variation]:
 
 def _products(base: Base, first: Kind, second: Kind) -> Iterator[Variation]:
     for turn, (label, graph) in enumerate(first(base)):
-        others = list(second(replace(base, graph=graph)))
-        for other, both in others[turn % len(others) :][:1] if others else ():
+        if others := list(second(replace(base, graph=graph))):
+            other, both = others[turn % len(others)]
             yield f"{label}_{other}", both

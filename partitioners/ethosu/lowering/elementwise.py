@@ -14,6 +14,7 @@ from npu_assay.partitioners.ethosu.lowering.operation import Lower, Operation
 from npu_assay.partitioners.ethosu.lowering.scaling import code_of
 from npu_assay.partitioners.ethosu.lowering.values import Value, mapped
 from npu_assay.partitioners.exir.layout import Layout, arranged
+from npu_assay.partitioners.exir.ops import target_name
 from npu_assay.partitioners.exir.qdq import QParams
 
 # Bits below the larger operand's step that sums keep.
@@ -183,7 +184,9 @@ def clamp(operation: Operation) -> Value:
 def _clamp_plain(operation: Operation, x: Value, low: float, high: float) -> Value:
     layout, (tensor,) = operation.together([x])
     made = operation.integers(tensor, "INT32")
-    cut = "hardtanh" in str(operation.node.target)  # whose limits torch makes integers before it clamps
+    cut = (
+        target_name(operation.node.target) == "aten.hardtanh.default"
+    )  # whose limits torch makes integers before it clamps
     for code, limit, rounded in (("MAXIMUM", low, math.ceil), ("MINIMUM", high, math.floor)):
         if math.isfinite(limit):
             number = operation.number(
