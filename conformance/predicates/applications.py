@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from npu_assay.conformance.common.memory import remember
 from npu_assay.conformance.predicates.features import Application
@@ -217,6 +218,8 @@ def _results(step: Step, known: Mapping[Ref, Tensor]) -> Mapping[Ref, Tensor]:
     with suppress(AttributeError, TypeError):  # of operands that a search left out, which torch refuses itself
         _check_size(step.op, args)
     kwargs = {name: _handed(item, known) for name, item in step.kwargs}
+    if not [*references((step.args, step.kwargs))]:
+        _check_made(step.op, args, kwargs)
     try:
         made = aten(canonical(step.op))(*args, **kwargs)
     except NotImplementedError:
@@ -254,6 +257,15 @@ def _check_size(op: str, args: Sequence[Any]) -> None:
         raise NoProgram(f"{op}: found windows or a padded input of more than {GATHERED} elements, expected fewer")
     if _terms(args[1].shape, *args[6:7]) > TERMS:
         raise NoProgram(f"{op}: found sums of more than {TERMS} products, expected fewer")
+
+
+def _check_made(op: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+    """Raise NoProgram for more numbers than a case should have, before torch makes them of none: on meta, too."""
+    count = 0
+    with suppress(Exception), FakeTensorMode():  # what torch refuses, it says itself
+        count = aten(canonical(op))(*args, **kwargs).numel()
+    if count > MOST:
+        raise NoProgram(op)
 
 
 def _terms(weight: Sequence[int], transposed: bool = False) -> int:

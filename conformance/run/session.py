@@ -108,7 +108,7 @@ def assay(request: Request, progress: Progress, today: Callable[[], datetime.dat
         check_preserved(table)
         cases = _cases(request.selection, table)
         made = _Made(request, known, table, suite, versions)
-        run = _runner(processes, made, path, stack)
+        run = _runner(processes, made, path, cases, stack)
         written = stack.enter_context(journal(request.folder, made.identity, cases, request.resume, request.level))
         results = list(written.finished)
         rest = _without(cases, results)
@@ -185,11 +185,16 @@ def _subject(request: Request) -> Subject:
     return Subject(request.backend, request.tools, request.limits)
 
 
-def _runner(processes: ProcessPool, made: _Made, table: str, stack: ExitStack) -> Run:
+def _runner(processes: ProcessPool, made: _Made, table: str, cases: Sequence[Case], stack: ExitStack) -> Run:
     """What runs cases: the processes of this machine, or workers elsewhere that are made with the same."""
     request, pool = made.request, made.request.pool
     if pool is None:
-        return lambda names: processes.run_named(names, _known(request, table).case, request.workers, request.level)
+        known, asked = _known(request, table), {case.id: case for case in cases}
+
+        def case(name: str) -> Case:
+            return asked[name] if name in asked else known.case(name)
+
+        return lambda names: processes.run_named(names, case, request.workers, request.level)
     processes.close()
     expected = tuple(sorted(made.statement.items()))
     run, seed = secrets.token_hex(8), request.selection.seed

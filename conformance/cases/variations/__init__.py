@@ -10,6 +10,7 @@ import logging
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
@@ -75,7 +76,8 @@ def variations(cases: Sequence[Case], how: str, table: Table) -> Iterator[Case]:
     seen = {(case.graph, False) for case in cases if how != NONE}
     for case, turn in _turns(cases, table) if how != NONE else ():
         for kind, places in dict.fromkeys(KINDS, ((0, None),)).items() if how == ALL else _chosen(*turn):
-            found = [v for at, most in places for v in islice(_from(at, case, kind, seen, whole=how == ALL), most)]
+            with _quiet():
+                found = [v for at, most in places for v in islice(_from(at, case, kind, seen, whole=how == ALL), most)]
             yield from (_varied(table, case, kind, *each) for each in found)
             if turn[2] and how != ALL and found:
                 break
@@ -166,7 +168,6 @@ def _is_taken(graph: Graph, case: Case) -> bool:
     """Whether torch takes a program, and there is a golden for it."""
     if sum(math.prod(value.shape) for value in graph.values) > SMALL:
         return _form(graph) == _form(case.graph)
-    logging.disable()  # torch tells of what it refuses
     try:
         application(graph, case.subject)
         golden(graph).walk(None, delegated=False)
@@ -175,9 +176,17 @@ def _is_taken(graph: Graph, case: Case) -> bool:
             build(graph)
     except Exception:  # noqa: BLE001  (torch refuses arguments with whatever it likes)
         return False
+    return True
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Nothing of what torch tells of the programs that it refuses."""
+    logging.disable()
+    try:
+        yield
     finally:
         logging.disable(logging.NOTSET)
-    return True
 
 
 def _is_odd(value: Value) -> bool:

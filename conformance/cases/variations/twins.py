@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import cycle, islice
 
 from npu_assay.conformance.cases.variations.arguments import arguments, left_out, list_items
 from npu_assay.conformance.cases.variations.base import Base, Kind, Variation, in_turn
@@ -48,6 +49,5 @@ def products(base: Base) -> Iterator[Variation]:
 
 def _products(base: Base, first: Kind, second: Kind) -> Iterator[Variation]:
     for turn, (label, graph) in enumerate(first(base)):
-        if others := list(second(replace(base, graph=graph))):
-            other, both = others[turn % len(others)]
+        for other, both in islice(cycle(second(replace(base, graph=graph))), turn, turn + 1):
             yield f"{label}_{other}", both
