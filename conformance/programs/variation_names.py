@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping
 
-SIDE = "variation"
+SIDE, OUTSIDE = "variation", "outside"
 OPENED, FLOW = "open", "flow"
 """The kinds that run otherwise than all others: more than once, and without the backend's passes."""
 NONE, CHOSEN, ALL = HOW = ("none", "chosen", "all")
@@ -18,12 +18,13 @@ def has_passes(name: str) -> bool:
 
 
 def parts(name: str, known: Container[str]) -> tuple[str, str, str]:
-    """The kind, the label and the plain program's id, one `known`, of a variation's id. Raises KeyError for others."""
+    """The kind, the label and the varied program's id, one `known`, of a variation's id. Raises KeyError for others."""
     place, _, variant = name.rpartition(f"/{SIDE}/")
     kind, *labels = variant.split(".")
     for count in range(1, len(labels)):
-        if (plain := f"{place}/accept/{'.'.join(labels[count:])}") in known:
-            return kind, ".".join(labels[:count]), plain
+        for side in ("accept", OUTSIDE):
+            if (varied := f"{place}/{side}/{'.'.join(labels[count:])}") in known:
+                return kind, ".".join(labels[:count]), varied
     raise KeyError(name)
 
 

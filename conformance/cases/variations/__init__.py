@@ -16,6 +16,7 @@ from functools import lru_cache
 from itertools import islice
 from types import MappingProxyType
 
+from npu_assay.conformance.cases.boundaries.arguments import spelled
 from npu_assay.conformance.cases.drafts import OPERATOR
 from npu_assay.conformance.cases.variations.arguments import arguments, left_out, list_items, ranks
 from npu_assay.conformance.cases.variations.base import Base, Kind, Variation
@@ -30,10 +31,12 @@ from npu_assay.conformance.predicates.decisions import decided
 from npu_assay.conformance.predicates.features import Application
 from npu_assay.conformance.programs.build import build, model_inputs, module
 from npu_assay.conformance.programs.graph import Case, Graph, Value
-from npu_assay.conformance.programs.variation_names import ALL, FLOW, NONE, OPENED, SIDE, parts
+from npu_assay.conformance.programs.variation_names import ALL, FLOW, NONE, OPENED, OUTSIDE, SIDE, parts
 from npu_assay.conformance.table import Table
 from npu_assay.reference.golden import GoldenError
 
+SPELLED = "spelled"
+"""The same program, its dimensions counted from the other end: the verdict is what it was, a rejection's, too."""
 KINDS: Mapping[str, Kind] = MappingProxyType(
     {
         "argument": arguments,
@@ -53,12 +56,11 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         "parts": decomposed,
         OPENED: open_sizes,
         FLOW: lambda base: iter([("without_passes", base.graph)]),
+        SPELLED: lambda base: iter([("other_end", spelled(base.graph, base.use.counted_rank))]),
         "extreme": extremes,
         "special": special_numbers,
     }
 )
-
-
 OPEN_TO_ALL = frozenset({FLOW, "image", "parts", "twin"})
 """Kinds of which nothing is promised: without passes, or with other operators of which other rows decide."""
 DEAR = frozenset({OPENED, "parts"})
@@ -81,6 +83,15 @@ def variations(cases: Sequence[Case], how: str, table: Table) -> Iterator[Case]:
             yield from (_varied(table, case, kind, *each) for each in found)
             if turn[2] and how != ALL and found:
                 break
+    for case in _rejected(cases, how) if how != NONE else ():
+        yield from (_varied(table, case, SPELLED, *each) for each in _from(0, case, SPELLED, seen, whole=True))
+
+
+def _rejected(cases: Iterable[Case], how: str) -> Iterable[Case]:
+    """What each row rejects: all, or the first for each reason that counts dimensions."""
+    found = [case for case in cases if (case.side, case.expect) == (OUTSIDE, "reject") and [*_labelled(case, SPELLED)]]
+    first = {(case.row, case.precision, case.reason): case for case in reversed(found)}
+    return found if how == ALL else first.values()
 
 
 def _turns(cases: Iterable[Case], table: Table) -> Iterator[tuple[Case, tuple[int, int, int]]]:
@@ -203,4 +214,6 @@ def _form(graph: Graph) -> tuple[object, ...]:
 def _varied(table: Table, case: Case, kind: str, label: str, graph: Graph) -> Case:
     name = f"{case.id.rsplit('/', 2)[0]}/{SIDE}/{kind}.{label}.{case.id.rpartition('/')[2]}"
     varied = replace(case, id=name, side=SIDE, expect="unspecified", graph=graph, delegates=None)
+    if kind == SPELLED:
+        return replace(varied, expect=case.expect, reason=case.reason)
     return varied if kind in OPEN_TO_ALL or case.expect != "accept" else decided(table, varied)

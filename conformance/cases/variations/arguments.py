@@ -24,10 +24,13 @@ def _other_arguments(base: Base, name: str, found: Any) -> Iterator[Variation]:
 
 
 def left_out(base: Base) -> Iterator[Variation]:
-    """Each argument that may be None, without its value, and with one where it has none."""
+    """Each argument that may be None, without its value, and with one where it has none; of a list, each item."""
     optional = {name for name, kind in _types(base).items() if kind.startswith("optional")}
     for name, found in _given(base):
-        if name in optional and found is not None:
+        if isinstance(found, tuple) and _types(base)[name].startswith("list[optional"):
+            for place, after in ((place, place + gap) for gap in (0, 1) for place in range(len(found) + 1 - gap)):
+                yield f"{name}_none_{place}_{after}", _with(base, name, (*found[:place], None, *found[after:]))
+        elif name in optional and found is not None:
             yield f"without_{name}", _with(base, name, None)
         elif name in optional:
             kind = _types(base)[name]
@@ -52,6 +55,7 @@ def _other_lists(base: Base, name: str, found: tuple[Any, ...]) -> Iterator[Vari
     if all(type(item) is int for item in found):
         others["rising"] = tuple(item + place for place, item in enumerate(found))
         others["signs"] = tuple(_negative(base, item) if n % 2 else item for n, item in enumerate(found))
+        others["uneven"] = (*(found[0] + 1, *found[1:-1], found[-1] - 1)[: len(found)],)
     for label, other in others.items():
         yield f"{name}_{label}", _with(base, name, other)
 
@@ -65,11 +69,8 @@ def ranks(base: Base) -> Iterator[Variation]:
         for name, found in _given(base):
             if _is_numbers(found) and len(found) == len(base.shape) and found:
                 moved = (*range(more), *(item + more if item >= 0 else item for item in found))
-                for label, other in (
-                    ("rolled", moved[1:] + moved[:1]),
-                    ("moved", moved),
-                    ("longer", (*(2,) * more, *found)),
-                ):
+                others = {"rolled": moved[1:] + moved[:1], "moved": moved, "longer": (*(2,) * more, *found)}
+                for label, other in others.items():
                     yield f"{more}_more_{name}_{label}", _with(base, name, other, deeper)
 
 
@@ -96,23 +97,9 @@ def _others(base: Base, found: Any) -> Iterator[Any]:
         yield not found
     elif isinstance(found, int):
         rank, size = len(base.shape), max(base.shape, default=1)
-        near = (
-            _negative(base, found),
-            found + 1,
-            found - 1,
-            -found,
-            0,
-            -1,
-            1,
-            2,
-            rank - 1,
-            rank,
-            -rank - 1,
-            size,
-            size + 1,
-            2**31 - 1,
-        )
-        yield from (n for n in dict.fromkeys(near) if n != found)
+        near = (_negative(base, found), found + 1, found - 1, -found, 0, -1, 1, 2)
+        far = (rank - 1, rank, -rank - 1, size, size + 1, 2**31 - 1)
+        yield from (n for n in dict.fromkeys((*near, *far)) if n != found)
     elif isinstance(found, float):
         yield from (n for n in (*REALS, -found, found / 3) if n != found)
 

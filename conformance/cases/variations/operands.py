@@ -102,10 +102,8 @@ def _quants(quant: Quant) -> Iterator[tuple[str, Quant]]:
     if isinstance(scales, tuple):
         for place in ends(len(scales)):
             for factor in FACTORS:
-                yield (
-                    f"channel_{place}_times_{factor:g}",
-                    replace(quant, scale=replaced(scales, place, scales[place] * factor)),
-                )
+                scaled = replaced(scales, place, scales[place] * factor)
+                yield f"channel_{place}_times_{factor:g}", replace(quant, scale=scaled)
         yield "one_scale", replace(quant, scale=max(scales), axis=None, group=None)
         return
     for factor in FACTORS:
@@ -131,10 +129,8 @@ def types(base: Base) -> Iterator[Variation]:
                 if len(alike) > 1:
                     yield f"all_{dtype}", base.with_values(alike)
     for value in base.values[::-1]:
-        yield (
-            f"{value.name}_{'input' if value.constant else 'constant'}",
-            base.with_values({value.name: {"constant": not value.constant}}),
-        )
+        kind = "input" if value.constant else "constant"
+        yield f"{value.name}_{kind}", base.with_values({value.name: {"constant": not value.constant}})
 
 
 def exchanged(base: Base) -> Iterator[Variation]:

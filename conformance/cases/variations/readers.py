@@ -62,10 +62,8 @@ def results_read(base: Base) -> Iterator[Variation]:
     for ref in base.operands[:1]:
         alone = Step(base.beside, ABS, (ref,), (), _quant(base, ref))
         yield "by_nobody", replace(base.graph, steps=(*base.graph.steps, alone), outputs=(Ref(alone.name),))
-    yield (
-        "read_as_real",
-        replace(base.graph, steps=(*base.graph.steps, replace(abs_, quant=None)), outputs=(Ref(abs_.name), first)),
-    )
+    real = (*base.graph.steps, replace(abs_, quant=None))
+    yield "read_as_real", replace(base.graph, steps=real, outputs=(Ref(abs_.name), first))
 
 
 def _quant(base: Base, ref: Ref) -> Quant | None:
