@@ -114,7 +114,7 @@ def _chosen(row: int, precision: int, number: int) -> Iterator[tuple[str, tuple[
     Of a row's first program the first ones, and others in turn; of the rest the first kind that has any, and another
     one of it each time.
     """
-    kinds, half = tuple(KINDS), FIRST // 2
+    kinds, half = tuple(kind for kind in KINDS if kind != SPELLED), FIRST // 2
     if not number:
         for kind in kinds if not precision else (kind for kind in kinds if kind not in DEAR):
             later = half * (row + 1) + precision
