@@ -49,7 +49,7 @@ BUILT_IN = frozenset(
     )
 )
 """The suite's names of features, in addition to those of arguments."""
-DIMENSIONS = frozenset({"dim", "dims", "dim0", "dim1", "start_dim", "end_dim"})
+DIMENSIONS = frozenset({"dim", "dims", "dimension", "dim0", "dim1", "start_dim", "end_dim"})
 
 
 @dataclass(frozen=True)
