@@ -55,7 +55,8 @@ def _other_lists(base: Base, name: str, found: tuple[Any, ...]) -> Iterator[Vari
     if all(type(item) is int for item in found):
         others["rising"] = tuple(item + place for place, item in enumerate(found))
         others["signs"] = tuple(_negative(base, item) if n % 2 else item for n, item in enumerate(found))
-        others["uneven"] = (*(found[0] + 1, *found[1:-1], found[-1] - 1)[: len(found)],)
+        if len(found) > 1:
+            others["uneven"] = (found[0] + 1, *found[1:-1], found[-1] - 1)
     for label, other in others.items():
         yield f"{name}_{label}", _with(base, name, other)
 
