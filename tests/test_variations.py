@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from npu_assay.conformance import cases as package
-from npu_assay.conformance.cases.variations import KINDS, variation, variations
+from npu_assay.conformance.cases.variations import KINDS, SPELLED, variation, variations
 from npu_assay.conformance.predicates.applications import application
 from npu_assay.conformance.programs.graph import Case
-from npu_assay.conformance.programs.variation_names import FLOW, SIDE
+from npu_assay.conformance.programs.variation_names import FLOW, SIDE, parts
 from npu_assay.conformance.record.certificate import Selection
 from npu_assay.conformance.run.selection import cases_of
 from npu_assay.conformance.table import load_table
@@ -93,6 +93,33 @@ def test_the_last_of_several_is_varied() -> None:
     found = {case.id.rpartition(f"/{SIDE}/")[2] for case in variations(first, "all", TABLE)}
     assert {"list_item.padding_1_1.baseline", "list_item.stride_1_3.baseline"} <= found
     assert any(name.startswith("after.") for name in found) and any(name.startswith("exchanged.") for name in found)
+
+
+def test_what_is_rejected_stays_so_with_dimensions_from_the_other_end() -> None:
+    """For the same reason: a rule that reads a negative dimension as it is written lets it pass."""
+    found = [case for case in chosen() if kind_of(case) == SPELLED]
+    known = {case.id: case for case in plain()}
+    for case in found:
+        _, label, varied = parts(case.id, known)
+        one, other = (next(step for step in c.graph.steps if step.name == c.subject) for c in (known[varied], case))
+        assert label == "other_end" and one.op == other.op and one.args != other.args
+        assert (case.expect, case.reason) == ("reject", known[varied].reason)
+        assert application(case.graph, case.subject).results == application(known[varied].graph, case.subject).results
+    reasons = {c.reason for c in plain() if c.row == "aten.mean.dim" and c.expect == "reject"}
+    assert {case.reason for case in found if case.row == "aten.mean.dim"} >= reasons - {None}
+
+
+def labels(row: str, kind: str) -> set[str]:
+    """The labels of a kind for the plain program of a row of Ethos-U85."""
+    table = load_table("ethos_u85@1.5")
+    first = next(case for case in cases_of(table, row) if case.id.endswith("/operator/accept/baseline"))
+    names = (case.id.rpartition(f"/{SIDE}/")[2] for case in variations([first], "all", table))
+    return {name.split(".")[1] for name in names if name.startswith(f"{kind}.")}
+
+
+def test_lists_have_uneven_parts_and_items_that_are_left_out() -> None:
+    assert "split_sizes_uneven" in labels("aten.split_with_sizes_copy.default", "list_item")
+    assert {"indices_none_0_0", "indices_none_1_1", "indices_none_1_2"} <= labels("aten.index.Tensor", "left_out")
 
 
 def test_a_selection_says_how_many() -> None:
