@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping
 
-SIDE, OUTSIDE = "variation", "outside"
+SIDE = "variation"
+LIMITS = "at_limit", "outside"
+"""The sides of cases about a limit."""
 OPENED, FLOW = "open", "flow"
 """The kinds that run otherwise than all others: more than once, and without the backend's passes."""
 NONE, CHOSEN, ALL = HOW = ("none", "chosen", "all")
@@ -22,7 +24,7 @@ def parts(name: str, known: Container[str]) -> tuple[str, str, str]:
     place, _, variant = name.rpartition(f"/{SIDE}/")
     kind, *labels = variant.split(".")
     for count in range(1, len(labels)):
-        for side in ("accept", OUTSIDE):
+        for side in ("accept", *LIMITS):
             if (varied := f"{place}/{side}/{'.'.join(labels[count:])}") in known:
                 return kind, ".".join(labels[:count]), varied
     raise KeyError(name)

@@ -31,7 +31,7 @@ from npu_assay.conformance.predicates.decisions import decided
 from npu_assay.conformance.predicates.features import Application
 from npu_assay.conformance.programs.build import build, model_inputs, module
 from npu_assay.conformance.programs.graph import Case, Graph, Value
-from npu_assay.conformance.programs.variation_names import ALL, FLOW, NONE, OPENED, OUTSIDE, SIDE, parts
+from npu_assay.conformance.programs.variation_names import ALL, FLOW, LIMITS, NONE, OPENED, SIDE, parts
 from npu_assay.conformance.table import Table
 from npu_assay.reference.golden import GoldenError
 
@@ -76,6 +76,8 @@ def variations(cases: Sequence[Case], how: str, table: Table) -> Iterator[Case]:
     What the table's predicates decide of a program, it promises; of kinds `OPEN_TO_ALL` it promises nothing.
     """
     seen = {(case.graph, False) for case in cases if how != NONE}
+    for case in _limits(cases, how) if how != NONE else ():
+        yield from (_varied(table, case, SPELLED, *each) for each in _from(0, case, SPELLED, seen, whole=True))
     for case, turn in _turns(cases, table) if how != NONE else ():
         for kind, places in dict.fromkeys(KINDS, ((0, None),)).items() if how == ALL else _chosen(*turn):
             with _quiet():
@@ -83,14 +85,15 @@ def variations(cases: Sequence[Case], how: str, table: Table) -> Iterator[Case]:
             yield from (_varied(table, case, kind, *each) for each in found)
             if turn[2] and how != ALL and found:
                 break
-    for case in _rejected(cases, how) if how != NONE else ():
-        yield from (_varied(table, case, SPELLED, *each) for each in _from(0, case, SPELLED, seen, whole=True))
 
 
-def _rejected(cases: Iterable[Case], how: str) -> Iterable[Case]:
-    """What each row rejects: all, or the first for each reason that counts dimensions."""
-    found = [case for case in cases if (case.side, case.expect) == (OUTSIDE, "reject") and [*_labelled(case, SPELLED)]]
-    first = {(case.row, case.precision, case.reason): case for case in reversed(found)}
+def _limits(cases: Iterable[Case], how: str) -> Iterable[Case]:
+    """Programs on both sides of limits: all, or the first on each of each row's with each list of arguments."""
+    sides = [case for case in cases if case.side in LIMITS and case.expect != "unspecified"]
+    found, first = [case for case in sides if [*_labelled(case, SPELLED)]], dict[object, Case]()
+    for case in found:
+        args = [step.args[1:] for step in case.graph.steps if step.name == case.subject]
+        first.setdefault((case.row, case.constraint, case.side, *args), case)
     return found if how == ALL else first.values()
 
 
@@ -128,12 +131,11 @@ def _chosen(row: int, precision: int, number: int) -> Iterator[tuple[str, tuple[
 def _from(start: int, case: Case, kind: str, seen: set[tuple[Graph, bool]], *, whole: bool) -> Iterator[Variation]:
     """The new programs of a kind from a place on, then those before it; unless all are asked, of the first ones."""
     found = [*islice(_labelled(case, kind), None if whole else LOOKED_AT)]
-    start = start % len(found) if found else 0
+    start, flows = start % len(found) if found else 0, kind == FLOW
     for label, graph in (*found[start:], *found[:start]):
-        flows = kind == FLOW
         if (graph, flows) not in seen:
             seen.add((graph, flows))
-            if flows or _is_taken(graph, case):
+            if kind in (FLOW, SPELLED) or _is_taken(graph, case):  # these are the same program
                 yield label, graph
 
 
@@ -148,11 +150,9 @@ def variation(name: str, cases: Mapping[str, Case], table: Table) -> Case:
 
 def chosen_kinds(cases: Iterable[Case], table: Table) -> dict[str, tuple[int, int]]:
     """By kind, of how many plain programs of a table it is chosen, and of how many it is not."""
-    counts, plain = Counter[str](), 0
-    for _, turn in _turns(cases, table):
-        plain += 1
-        counts.update(kind for kind, _ in islice(_chosen(*turn), 1 if turn[2] else None))
-    return {kind: (counts[kind], plain - counts[kind]) for kind in KINDS}
+    turns = [turn for _, turn in _turns(cases, table)]
+    counts = Counter(kind for turn in turns for kind, _ in islice(_chosen(*turn), 1 if turn[2] else None))
+    return {kind: (counts[kind], len(turns) - counts[kind]) for kind in KINDS}
 
 
 def _is_plain(case: Case) -> bool:
