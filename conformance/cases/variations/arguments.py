@@ -39,8 +39,8 @@ def left_out(base: Base) -> Iterator[Variation]:
 
 
 def list_items(base: Base) -> Iterator[Variation]:
-    """The last, second and first item of each list as another one; the list empty, turned around, all alike."""
-    lists = [(name, found) for name, found in _given(base) if _is_numbers(found)]
+    """Each list, the last one first: rising, all alike, turned around, empty; its last, second and first item."""
+    lists = [(name, found) for name, found in reversed(_given(base)) if _is_numbers(found)]
     items = (_other_items(base, name, found, place) for name, found in lists for place in ends(len(found)))
     return in_turn(*(_other_lists(base, name, found) for name, found in lists), *items)
 
@@ -53,7 +53,7 @@ def _other_items(base: Base, name: str, found: tuple[Any, ...], place: int) -> I
 def _other_lists(base: Base, name: str, found: tuple[Any, ...]) -> Iterator[Variation]:
     others = {"rolled": found[1:] + found[:1], "turned": found[::-1], "empty": (), "alike": found[-1:] * len(found)}
     if all(type(item) is int for item in found):
-        others["rising"] = tuple(item + place for place, item in enumerate(found))
+        others = {"rising": tuple(item + place for place, item in enumerate(found)), **others}
         others["signs"] = tuple(_negative(base, item) if n % 2 else item for n, item in enumerate(found))
         if len(found) > 1:
             others["uneven"] = (found[0] + 1, *found[1:-1], found[-1] - 1)
