@@ -10,7 +10,7 @@ from npu_assay.conformance.cases.families.convolution.integers import Convolutio
 from npu_assay.conformance.cases.make import SUBJECT, model
 from npu_assay.conformance.predicates.applications import NoProgram, application
 from npu_assay.conformance.programs.build import build
-from npu_assay.conformance.programs.graph import Graph
+from npu_assay.conformance.programs.graph import Graph, Ref, Step
 from npu_assay.partitioners.common.machine import DeviceError
 from npu_assay.partitioners.ethosu.runtime import EthosURuntime
 
@@ -39,6 +39,17 @@ def test_a_program_is_drawn_up_to_what_the_device_gathers(name: str) -> None:
     EthosURuntime().load(compiled_blob(largest))
     with pytest.raises(DeviceError, match="elements to gather"):
         EthosURuntime().load(compiled_blob(larger))
+
+
+@pytest.mark.parametrize(
+    ("op", "args"),
+    [("full.default", ((1, 2**40), 1.5)), ("linspace.default", (0.0, 1.0, 2**40)), ("arange.default", (2**40,))],
+)
+def test_numbers_that_are_made_of_none_are_counted_before(op: str, args: tuple[object, ...]) -> None:
+    """Torch would fill 4 TiB."""
+    made = Graph((), (Step(SUBJECT, f"aten.{op}", args),), (Ref(SUBJECT),))
+    with pytest.raises(NoProgram, match=f"^aten.{op}$"):
+        application(made, SUBJECT)
 
 
 def compiled_blob(found: Graph) -> bytes:

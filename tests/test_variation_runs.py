@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from torch import Tensor
 
 from npu_assay.conformance.backend.loading import load_backend
 from npu_assay.conformance.cases.variations import variation
+from npu_assay.conformance.cli import main
+from npu_assay.conformance.fuzz import programs
 from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.programs.seeds import stretched
 from npu_assay.conformance.run.answering import FIRST, LAST, SECOND, THIRD, answer
@@ -82,6 +86,18 @@ def test_without_passes_none_runs() -> None:
     broken = replace(BACKEND, passes=(refuse,))
     assert run_case(named("flow.without_passes"), broken, TABLE).failures == ()
     assert run_case(named("special.x_zeros"), broken, TABLE).failures
+
+
+def test_those_who_judge_do_not_make_what_is_asked_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Each judge is a fork of the run, which has made all of them."""
+
+    def refuse(*arguments: Any) -> Any:
+        raise AssertionError("made again")
+
+    monkeypatch.setattr(programs, "variation", refuse)
+    command = ["certify", "xnnpack", "-k", f"{ROW} and fp16", "-n", "1", "--out", str(tmp_path / "record")]
+    done = CliRunner().invoke(main, command)
+    assert done.exit_code == 0 and "made again" not in done.output, done.output
 
 
 def test_sizes_cross_with_the_inputs() -> None:
