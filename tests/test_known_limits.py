@@ -51,11 +51,13 @@ def off(result: CaseResult, rate: float) -> CaseResult:
     return replace(result, metrics={**result.metrics, "off_by_one_rate": rate})
 
 
+TAGS = ("--level", "tags", "--variations", "none")
+"""Torch makes variations again."""
 RUNS: Mapping[str, tuple[tuple[str, ...], bool, bool]] = {
     "off by one": (("neutron-1.4", "-k", POOL), True, False),
     "failing": (("npu_assay.faults.neutron:bias_dropped", "-k", BIAS), False, True),
     "several, some off by one": (("neutron", "-k", "avg_pool2d", "--smoke"), True, False),
-    "of a lower level": (("neutron", "-k", POOL.rpartition("/")[0], "--level", "tags"), False, False),
+    "of a lower level": (("neutron", "-k", POOL.rpartition("/")[0], *TAGS), False, False),
 }
 """What is asked of `certify`; whether a record measures codes off by one without a failure; whether one fails."""
 
