@@ -14,9 +14,8 @@ import torch
 from torch import Tensor
 
 from npu_assay.reference.golden.aten import bound, canonical
-from npu_assay.reference.onnx_forms.site import Array, FormError
+from npu_assay.reference.onnx_forms.site import Array, FormError, onnx_form
 from npu_assay.reference.onnx_node import Evaluated
-from npu_assay.reference.operators.lookup import onnx_form
 
 AGREEMENT = 2.0**-30
 """Two float64 computations of one operator: sums of 2**20 terms, each 2**-53 off, stay within it."""

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from npu_assay.conformance.table import load_table
+from npu_assay.reference.onnx_forms.site import FORMS
 from npu_assay.reference.operators import FAMILIES, HOMES, WITH_CASES, Operator
 from npu_assay.reference.operators.home import (
     BYTES,
@@ -28,7 +29,6 @@ from npu_assay.reference.operators.home import (
     Codes,
     loaded,
 )
-from npu_assay.reference.operators.lookup import FORMS
 
 ROOT = Path(__file__).parent.parent
 ON_CODES = ("int8", "int16", "static_int8", "static_int8_per_channel")

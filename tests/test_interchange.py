@@ -28,8 +28,7 @@ from npu_assay.conformance.programs.build import build
 from npu_assay.conformance.programs.graph import Graph, Ref, Step, Value
 from npu_assay.conformance.run.selection import all_cases, select
 from npu_assay.conformance.table import load_table
-from npu_assay.reference.onnx_forms.site import FormError
-from npu_assay.reference.operators.lookup import onnx_form
+from npu_assay.reference.onnx_forms.site import FormError, onnx_form
 
 BACKEND = "npu_assay.partitioners.neutron:backend"
 SOME = "relu.default/operator/accept/ba or relu.default/operator/context/b or abs.default/operator/accept/ba"

@@ -10,8 +10,7 @@ import torch
 
 from npu_assay.conformance.interchange.onnx_writer import Site
 from npu_assay.reference.onnx_forms.pooling import max_pool
-from npu_assay.reference.onnx_forms.site import FormError, plain
-from npu_assay.reference.operators.lookup import onnx_form
+from npu_assay.reference.onnx_forms.site import FormError, onnx_form, plain
 
 Rule = Callable[[Site], str | tuple[str, ...]]
 

@@ -10,6 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from npu_assay.reference.operators.home import loaded
+from npu_assay.reference.operators.lookup import home
+
+FORMS = "npu_assay.reference.onnx_forms"
+"""Where homes name forms from, as module:function."""
 Array = npt.NDArray[Any]
 X = TypeVar("X")  # a tensor in ONNX, as the site has it: its name, or its numbers
 
@@ -84,6 +89,17 @@ class Site(ABC, Generic[X]):
 
 Form = Callable[[Any], Any]
 """Takes a site; returns what it wrote: one tensor, or a tuple of several."""
+
+
+def onnx_form(name: str, *, apart: bool = False) -> Form | None:
+    """Returns what an operator's home says: the ONNX operator of the same meaning, or a form that says it in ONNX.
+
+    apart: also the forms that are the second golden's alone.
+    """
+    own = home(name)
+    if own is None or not own.onnx or (own.onnx.startswith("apart.") and not apart):
+        return None
+    return loaded(own.onnx, FORMS) if ":" in own.onnx else plain(own.onnx)
 
 
 def plain(form: str) -> Form:

@@ -6,12 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 
 from npu_assay.reference import outside
-from npu_assay.reference.onnx_forms.site import Form, plain
 from npu_assay.reference.operators import HOMES, Operator
-from npu_assay.reference.operators.home import loaded
-
-FORMS = "npu_assay.reference.onnx_forms"
-"""Where homes name forms from, as module:function."""
 
 
 @cache
@@ -45,14 +40,3 @@ def is_indices(name: str, index: int) -> bool:
 def home(name: str) -> Operator | None:
     """An operator's home, the suite's own or one from outside; None for an operator that has none."""
     return HOMES.get(name) or outside_operators().get(name)
-
-
-def onnx_form(name: str, *, apart: bool = False) -> Form | None:
-    """Returns what an operator's home says: the ONNX operator of the same meaning, or a form that says it in ONNX.
-
-    apart: also the forms that are the second golden's alone.
-    """
-    own = home(name)
-    if own is None or not own.onnx or (own.onnx.startswith("apart.") and not apart):
-        return None
-    return loaded(own.onnx, FORMS) if ":" in own.onnx else plain(own.onnx)
