@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from types import MappingProxyType
 
 import torch
@@ -13,6 +12,7 @@ from torch import Tensor
 from torch.export import ExportedProgram, export, save
 
 from npu_assay.conformance.common.describing import describe
+from npu_assay.conformance.common.memory import remember
 from npu_assay.conformance.interchange.onnx_form import onnx_model
 from npu_assay.conformance.interchange.onnx_rules import rule
 from npu_assay.conformance.interchange.whole import Whole
@@ -73,7 +73,7 @@ def closed(graph: Graph) -> Graph:
     return replace(graph, values=tuple(replace(value, dynamic=()) for value in graph.values))
 
 
-golden_of = lru_cache(maxsize=4)(golden)
+golden_of = remember(4)(golden)
 """The golden of a graph, cached: one case needs it several times."""
 
 
