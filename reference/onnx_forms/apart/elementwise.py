@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from npu_assay.reference.onnx_forms.site import Array
 from npu_assay.reference.onnx_node import Evaluated
@@ -25,14 +26,12 @@ def softshrink(s: Evaluated) -> Array:
     return s.op("Shrink", s.x(), lambd=float(s["lambd"]), bias=float(s["lambd"]))
 
 
-def log2(s: Evaluated) -> Array:
-    """The natural logarithm over that of 2."""
-    return s.op("Div", s.op("Log", s.x()), s.number(math.log(2.0)))
+def _log(base: float) -> Callable[[Evaluated], Array]:
+    """The natural logarithm over that of the base."""
+    return lambda s: s.op("Div", s.op("Log", s.x()), s.number(math.log(base)))
 
 
-def log10(s: Evaluated) -> Array:
-    """The natural logarithm over that of 10."""
-    return s.op("Div", s.op("Log", s.x()), s.number(math.log(10.0)))
+log2, log10 = _log(2.0), _log(10.0)
 
 
 def logit(s: Evaluated) -> Array:
