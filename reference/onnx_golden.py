@@ -14,12 +14,9 @@ import torch
 from torch import Tensor
 
 from npu_assay.reference.golden.aten import bound, canonical
-from npu_assay.reference.onnx_node import Array, Given, Node, Rule, array, evaluate
-from npu_assay.reference.operators.home import loaded
-from npu_assay.reference.operators.lookup import home
+from npu_assay.reference.onnx_forms.site import Array, FormError, onnx_form
+from npu_assay.reference.onnx_node import Evaluated
 
-FORMS = "npu_assay.reference.onnx_forms"
-"""Where homes name forms from, as module:function."""
 AGREEMENT = 2.0**-30
 """Two float64 computations of one operator: sums of 2**20 terms, each 2**-53 off, stay within it."""
 
@@ -30,11 +27,14 @@ def run(op: str, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -
     Tensors in `args` are torch tensors. Raises GoldenError for arguments that the operator does not have.
     """
     name = canonical(op)
-    rule = _of_home(name)
-    if rule is None:
+    form = onnx_form(name, apart=True)
+    if form is None:
         return None
-    node = rule(bound(name, args, kwargs or {}))
-    return None if node is None else tuple(torch.from_numpy(_numbers(y)) for y in evaluate(node))
+    try:
+        found = form(Evaluated(bound(name, args, kwargs or {})))
+    except FormError:
+        return None
+    return tuple(torch.from_numpy(_numbers(y)) for y in (found if isinstance(found, tuple) else (found,)))
 
 
 def _numbers(y: Array) -> Array:
@@ -43,26 +43,11 @@ def _numbers(y: Array) -> Array:
     return found.astype(np.float64) if found.dtype == np.bool_ else found
 
 
-def _of_home(name: str) -> Rule | None:
-    """What an operator's home says: the ONNX operator of the same meaning, or a form made of several."""
-    own = home(name)
-    if own is None or not own.onnx:
-        return None
-    return _plain(own.onnx) if ":" not in own.onnx else loaded(own.onnx, FORMS)
-
-
-def _plain(form: str) -> Rule:
-    """An operator without attributes, of the arguments whose names follow, or of the first."""
-    kind, _, listed = form.removesuffix(")").partition("(")
-    names = [name.strip() for name in listed.split(",") if name]
-    return lambda given: Node(kind, [array(given[name]) for name in names or list(given)[:1]])
-
-
 def disagreement(
     op: str,
     args: Sequence[Any],
     outputs: Sequence[Tensor],
-    kwargs: Given | None = None,
+    kwargs: Mapping[str, Any] | None = None,
     open_: Sequence[Tensor] | None = None,
 ) -> str | None:
     """Where ONNX and these outputs differ by more than float64's noise; None when they agree or ONNX has none.

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from npu_assay.conformance.table import load_table
-from npu_assay.reference.onnx_golden import FORMS
+from npu_assay.reference.onnx_forms.site import FORMS
 from npu_assay.reference.operators import FAMILIES, HOMES, WITH_CASES, Operator
 from npu_assay.reference.operators.home import (
     BYTES,

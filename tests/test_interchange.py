@@ -22,12 +22,13 @@ from npu_assay.conformance.common.shapes import check_shape
 from npu_assay.conformance.interchange import judging
 from npu_assay.conformance.interchange.manifest import SEAL, Manifest, ManifestError, _seal, read_manifest, sha256
 from npu_assay.conformance.interchange.onnx_form import onnx_model
-from npu_assay.conformance.interchange.onnx_writer import FormError
+from npu_assay.conformance.interchange.onnx_rules import OWN
 from npu_assay.conformance.interchange.tensors import TensorFileError, tensor_bytes, tensor_from
 from npu_assay.conformance.programs.build import build
 from npu_assay.conformance.programs.graph import Graph, Ref, Step, Value
 from npu_assay.conformance.run.selection import all_cases, select
 from npu_assay.conformance.table import load_table
+from npu_assay.reference.onnx_forms.site import FormError, onnx_form
 
 BACKEND = "npu_assay.partitioners.neutron:backend"
 SOME = "relu.default/operator/accept/ba or relu.default/operator/context/b or abs.default/operator/accept/ba"
@@ -156,6 +157,25 @@ def test_operands_of_two_real_types_have_no_form_in_onnx() -> None:
     graph = Graph(values, (Step("z", "aten.cat.default", ((Ref("x"), Ref("y")),)),), (Ref("z"),))
     with pytest.raises(FormError, match="operands of float16 and float32, expected one float type: ONNX promotes none"):
         onnx_model(build(graph), "x")
+
+
+def test_an_operator_has_one_form_in_onnx() -> None:
+    """The second golden's, but where indices are asked for, which it does not compare."""
+    assert {name for name in OWN if onnx_form(name)} == {"aten.max_pool2d_with_indices.default"}
+
+
+def test_of_several_results_the_first_is_written_where_only_that_has_a_form() -> None:
+    pool = Step("y", "aten.max_pool3d_with_indices.default", (Ref("x"), (2,), (1,)), outputs=2)
+
+    def nodes(index: int) -> list[onnx.NodeProto]:
+        steps = (pool, Step("z", "aten.abs.default", (Ref("y", index),)))
+        graph = Graph((Value("x", (1, 2, 3, 4, 5), None),), steps, (Ref("z"),))
+        return list(onnx_model(build(graph), "x").graph.node)
+
+    first, second = nodes(0)
+    assert (first.op_type, second.op_type, list(second.input)) == ("MaxPool", "Abs", list(first.output))
+    with pytest.raises(FormError, match="expected a tensor"):
+        nodes(1)
 
 
 @pytest.mark.parametrize("format_", ["pt2", "tflite", "pte"])

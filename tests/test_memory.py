@@ -11,6 +11,10 @@ import torch
 from torch import Tensor
 
 from npu_assay.conformance.common.memory import many_records, remember
+from npu_assay.conformance.interchange.forms import golden_of
+from npu_assay.conformance.judge import code_limits
+from npu_assay.conformance.judge.known_limits import KnownLimits
+from npu_assay.conformance.judge.numerics import Golden, golden
 from npu_assay.conformance.programs.build import materialise
 from npu_assay.conformance.programs.edge_writer import EdgeWriter
 from npu_assay.conformance.programs.graph import Fill, Graph, Value
@@ -54,6 +58,21 @@ def test_zeros_keep_their_signs() -> None:
 def test_programs_that_differ_by_a_sign_have_different_digests() -> None:
     first, second = (Graph((Value("x", (1,), None, Fill("list", values=(zero,))),), (), ()) for zero in (0.0, -0.0))
     assert first == second and program_sha256(first) != program_sha256(second)
+
+
+def test_equal_programs_have_their_own_goldens_and_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = (Graph((Value("x", (1,), None, Fill("list", values=(zero,))),), (), ()) for zero in (0.0, -0.0))
+    assert [golden_of(graph).graph is graph for graph in (first, second, first)] == [True] * 3
+    asked: list[Graph] = []
+
+    def remembered(graph: Graph) -> Golden:
+        asked.append(graph)
+        return golden(graph)
+
+    monkeypatch.setattr(code_limits, "golden", remembered)
+    limits = KnownLimits(None)
+    assert [limits.of(graph) for graph in (first, second, first)] == [None] * 3
+    assert [graph is known for graph, known in zip(asked, (first, second), strict=True)] == [True, True]
 
 
 def test_whole_numbers_and_reals_give_results_of_different_types() -> None:

@@ -18,12 +18,12 @@ from torch.export import ExportedProgram
 
 from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.interchange.onnx_form import onnx_model
-from npu_assay.conformance.interchange.onnx_writer import FormError
 from npu_assay.conformance.interchange.whole import Whole, inner_nodes
 from npu_assay.conformance.isolation.machine import Machine, MachineError
 from npu_assay.partitioners.exir import DelegationSpec, PartitionResult, to_backend
 from npu_assay.partitioners.exir.backend import Backend, BackendDetails, CompileSpec, PreprocessResult, Rejection
 from npu_assay.partitioners.exir.ops import target_name
+from npu_assay.reference.onnx_forms.site import FormError
 
 Form = Callable[[ExportedProgram], bytes]
 """Writes a program as a model, or raises FormError."""

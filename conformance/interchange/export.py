@@ -24,7 +24,6 @@ from npu_assay.conformance.interchange.manifest import (
     manifest_text,
     sha256,
 )
-from npu_assay.conformance.interchange.onnx_writer import FormError
 from npu_assay.conformance.interchange.tensors import tensor_bytes
 from npu_assay.conformance.isolation.imports import unchanged
 from npu_assay.conformance.programs.graph import Case
@@ -34,6 +33,7 @@ from npu_assay.conformance.run.selection import all_cases, none_selected
 from npu_assay.conformance.table import Table, read_table, table_bytes, table_path
 from npu_assay.conformance.table.preserved import check_preserved
 from npu_assay.partitioners.exir import Backend
+from npu_assay.reference.onnx_forms.site import FormError
 
 Progress = Callable[[int, int, int], None]  # cases looked at, of how many, how many of them left out
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from types import MappingProxyType
 
 import torch
@@ -13,9 +12,9 @@ from torch import Tensor
 from torch.export import ExportedProgram, export, save
 
 from npu_assay.conformance.common.describing import describe
+from npu_assay.conformance.common.memory import remember
 from npu_assay.conformance.interchange.onnx_form import onnx_model
-from npu_assay.conformance.interchange.onnx_rules import RULES
-from npu_assay.conformance.interchange.onnx_writer import FormError
+from npu_assay.conformance.interchange.onnx_rules import rule
 from npu_assay.conformance.interchange.whole import Whole
 from npu_assay.conformance.judge.integer_golden import affine
 from npu_assay.conformance.judge.numerics import Golden, golden, judge
@@ -36,6 +35,7 @@ from npu_assay.partitioners.exir import (
     to_backend,
 )
 from npu_assay.reference.integer import IntegerError
+from npu_assay.reference.onnx_forms.site import FormError
 
 FLOATS, INTEGERS = "floats", "integers"
 """How a model computes between its codes: on floats, as the operators say, or on integers in the table's scheme."""
@@ -73,7 +73,7 @@ def closed(graph: Graph) -> Graph:
     return replace(graph, values=tuple(replace(value, dynamic=()) for value in graph.values))
 
 
-golden_of = lru_cache(maxsize=4)(golden)
+golden_of = remember(4)(golden)
 """The golden of a graph, cached: one case needs it several times."""
 
 
@@ -124,7 +124,7 @@ def output_quants(graph: Graph, table: Table) -> tuple[Quant | None, ...]:
 def onnx_form(case: Case, table: Table, _: Backend) -> Made:
     """The case in ONNX's QDQ form, with float inputs and outputs."""
     graph = closed(case.graph)
-    preserve = [op for op in table.preserve if op in RULES]
+    preserve = [op for op in table.preserve if rule(op)]
     model = onnx_model(build(graph, preserve, table.mark), case.id)
     return Made(model.SerializeToString(deterministic=True), model_inputs(graph), expected_outputs(case, table), FLOATS)
 

@@ -18,7 +18,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
 from npu_assay.conformance.interchange.onnx_rules import written
-from npu_assay.conformance.interchange.onnx_writer import Array, FormError, Site, Writer, numpy_type, onnx_type
+from npu_assay.conformance.interchange.onnx_writer import Site, Writer, numpy_type, onnx_type
 from npu_assay.partitioners.exir.nodes import value
 from npu_assay.partitioners.exir.ops import (
     CHOOSE_QPARAMS,
@@ -33,6 +33,7 @@ from npu_assay.partitioners.exir.ops import (
     target_name,
 )
 from npu_assay.reference.golden.aten import bound
+from npu_assay.reference.onnx_forms.site import Array, FormError
 
 OPSET, IR_VERSION = 21, 10
 PRODUCER = "npu-assay"

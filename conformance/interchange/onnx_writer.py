@@ -8,14 +8,13 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 from torch import fx
 
 from npu_assay.partitioners.exir.nodes import value
-
-Array = npt.NDArray[Any]
+from npu_assay.reference.onnx_forms import site
+from npu_assay.reference.onnx_forms.site import Array, FormError
 
 TYPES: Mapping[torch.dtype, tuple[int, Any]] = MappingProxyType(
     {
@@ -31,14 +30,6 @@ TYPES: Mapping[torch.dtype, tuple[int, Any]] = MappingProxyType(
     }
 )
 """The dtypes that files can have, by their names in ONNX and numpy."""
-
-
-class FormError(ValueError):
-    """A case has no form in the requested format. `code`: a short stable word for the reason."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 def onnx_type(dtype: torch.dtype) -> int:
@@ -93,27 +84,36 @@ class Writer:
 
 
 @dataclass(frozen=True)
-class Site:
+class Site(site.Site[str]):
     """An operator to be written: its fx node, and its arguments by their names in the schema."""
 
     writer: Writer
     node: fx.Node
     given: Mapping[str, Any]
 
-    def __getitem__(self, name: str) -> Any:
-        return self.given[name]
-
-    def x(self, name: str = "self") -> str:
-        """The name of an argument's tensor; a number becomes a constant of the result's dtype."""
-        found = self.given[name]
-        return self.tensor(found) if isinstance(found, fx.Node) else self.number(found)
-
-    def tensor(self, node: fx.Node) -> str:
-        """The name of a node's only result."""
-        name = self.writer.names[node]
-        if not isinstance(name, str):
-            raise FormError("form", f"{node.name}: expected a tensor, found a list of {len(name)}")
+    def tensor(self, given: Any) -> str:
+        """The name of a node's only result, or of a number as a constant of the result's dtype."""
+        if not isinstance(given, fx.Node):
+            return self.number(given)
+        name = self.writer.names[given]
+        if not isinstance(name, str) or not name:
+            raise FormError("form", f"{given.name}: expected a tensor, found a list of {len(name)}")
         return name
+
+    def operand(self, name: str) -> str:
+        """An argument in the result's dtype; where that is boolean, a number has the first operand's."""
+        found = self.given[name]
+        compares = self.result.dtype == torch.bool
+        if not isinstance(found, fx.Node):
+            return self.number(found, self.dtype() if compares else None)
+        return self.tensor(found) if compares or self.dtype(name) == self.result.dtype else self._cast(self.x(name))
+
+    def converted(self, x: str) -> str:
+        """A tensor in the result's dtype, under a name of its own."""
+        return self.op("Identity", x) if self.dtype() == self.result.dtype else self._cast(x)
+
+    def _cast(self, x: str) -> str:
+        return self.op("Cast", x, to=onnx_type(self.result.dtype))
 
     def shape(self, name: str = "self") -> tuple[int, ...]:
         """The sizes of an argument."""
@@ -137,22 +137,22 @@ class Site:
             raise FormError("form", f"{self.node.name}: found a result that is not a tensor")
         return found
 
-    def op(self, kind: str, *inputs: str, **attributes: Any) -> str:
-        """Append a node with one result."""
-        return self.writer.emit(kind, inputs, self.node.name, 1, attributes)[0]
+    def many(self, kind: str, count: int, *inputs: str | None, **attributes: Any) -> tuple[str, ...]:
+        """Append a node."""
+        return self.writer.emit(kind, [name or "" for name in inputs], self.node.name, count, attributes)
 
-    def many(self, kind: str, count: int, *inputs: str, **attributes: Any) -> tuple[str, ...]:
-        """Append a node with several results."""
-        return self.writer.emit(kind, inputs, self.node.name, count, attributes)
-
-    def ints(self, numbers: Sequence[int]) -> str:
-        """A constant list of sizes, axes or indices."""
-        return self.writer.constant(np.asarray(list(numbers), np.int64).reshape(len(numbers)), "ints")
+    def constant(self, array: Array, hint: str = "constant") -> str:
+        """The name of a new constant."""
+        return self.writer.constant(array, hint)
 
     def number(self, number: float, dtype: torch.dtype | None = None) -> str:
         """A constant scalar, of the result's type or another."""
         kind = numpy_type(self.result.dtype if dtype is None else dtype)
-        return self.writer.constant(np.asarray(number).astype(kind), "number")
+        return self.constant(np.asarray(number).astype(kind), "number")
+
+    def numbers(self, numbers: Sequence[float], hint: str) -> str:
+        """A constant list of float32."""
+        return self.constant(np.asarray(numbers, np.float32), hint)
 
     def refuse(self, code: str, message: str) -> FormError:
         """The error for arguments that ONNX has no form for."""

@@ -13,8 +13,9 @@ from onnx import TensorProto, numpy_helper
 from torch import Tensor
 
 from npu_assay.conformance.common.npy import NpyError, npy_array
-from npu_assay.conformance.interchange.onnx_writer import TYPES, Array, numpy_type
+from npu_assay.conformance.interchange.onnx_writer import TYPES, numpy_type
 from npu_assay.files import read_regular
+from npu_assay.reference.onnx_forms.site import Array
 
 KINDS = (".pb", ".npy")
 LARGEST = 2**28  # bytes of a file; a case has tensors of 2**24 numbers at most

@@ -14,7 +14,6 @@ from torch import fx
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
-from npu_assay.conformance.interchange.onnx_writer import FormError
 from npu_assay.conformance.interchange.tflite_rules import CUT, FUSED, RULES, activation
 from npu_assay.conformance.interchange.tflite_writer import Codes, Site, Tensor, Writer, numbers
 from npu_assay.partitioners.exir.nodes import value
@@ -26,6 +25,7 @@ from npu_assay.partitioners.exir.ops import (
     target_name,
 )
 from npu_assay.reference.golden.aten import bound
+from npu_assay.reference.onnx_forms.site import FormError
 
 DTYPES = {torch.int8: "int8", torch.int32: "int32", torch.float32: "float32"}
 INT8 = (-128, 127)

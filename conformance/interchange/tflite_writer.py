@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import fx
 
-from npu_assay.conformance.interchange.onnx_writer import Array, FormError
 from npu_assay.partitioners.exir.nodes import value
+from npu_assay.reference.onnx_forms.site import Array, FormError
 
 VERSIONS: Mapping[str, int] = {
     **dict.fromkeys(("PRELU", "RESHAPE", "RELU_0_TO_1", "RELU_N1_TO_1"), 1),

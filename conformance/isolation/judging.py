@@ -16,13 +16,13 @@ _CONFORMANCE = (
     *("fuzz.observe", "fuzz.programs", "fuzz.stream"),
     *("run.drawing", "run.execution", "run.one_case", "run.selection", "run.session", "run.tagging"),
 )
-_REFERENCE = ("arithmetic", "integer", "onnx_forms", "onnx_golden")
+_REFERENCE = ("arithmetic", "integer", "onnx_golden", "onnx_node")
 JUDGES = (
     *(f"npu_assay.conformance.{name}" for name in _CONFORMANCE),
     *(f"npu_assay.reference.{name}" for name in _REFERENCE),
 )
 """Modules and packages that no process with a backend has."""
-GOLDENS = ("npu_assay.reference.golden", "npu_assay.reference.operators")
+GOLDENS = ("npu_assay.reference.golden", "npu_assay.reference.onnx_forms", "npu_assay.reference.operators")
 """As these, but an engine's adapter needs them: they say how an operator's arguments are called, and its ONNX form."""
 
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from npu_assay.conformance.judge.numerics import golden
 from npu_assay.conformance.programs.graph import Graph
 from npu_assay.conformance.record.results import rounded
 
 
-@lru_cache(maxsize=256)
 def code_limits(graph: Graph, scheme: str | None) -> tuple[float, float, float] | None:
     """A delegated case's largest distance in LSB, share of codes off by one, and mean distance; None without codes."""
     right = golden(graph)

@@ -40,7 +40,7 @@ def golden_failures(graph: Graph) -> list[Failure]:
 def disagreements(graph: Graph, compare: Compare = onnx_golden.disagreement) -> tuple[str, ...]:
     """Where `onnx.reference` contradicts the float golden on a step of this graph.
 
-    Steps whose operator ONNX lacks (`onnx_golden.WITHOUT`), and those with more results than `MOST`, are passed over.
+    Steps whose operator ONNX lacks (`without_onnx`), and those with more results than `MOST`, are passed over.
     Raises GoldenError for an operator without a float golden, and whatever `compare` raises.
     """
     reals: dict[Ref, Bounded] = {Ref(value.name): real_value(value) for value in graph.values}

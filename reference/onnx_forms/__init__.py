@@ -1,6 +1,7 @@
-"""Operators by ONNX: each form makes an ONNX operator of the same meaning, with the arguments as ONNX wants them.
+"""What ATen operators are in ONNX: one map, by which the second golden computes and `assay export` writes models.
 
-Where one takes several, they are computed on the way in float64 by `onnx.reference`. What is wrong in a form and right
-in the golden, or the reverse, makes the two disagree. A form is None where ONNX computes something else; where it has
-nothing at all, the operator's home says so.
+Each form says an operator in ONNX's own, with the arguments as ONNX wants them, to whoever writes it (`site.Site`).
+What is wrong in a form and right in the golden, or the reverse, makes the two goldens disagree. A form refuses what
+ONNX has no form for; where ONNX has nothing at all, the operator's home says so. Forms in `apart` are the second
+golden's alone.
 """

@@ -1,148 +1,82 @@
-"""Operators that move numbers by ONNX."""
+"""Operators that move numbers in ONNX."""
 
 from __future__ import annotations
 
-import numpy as np
-import torch
+import math
+from collections.abc import Sequence
 
-from npu_assay.reference.onnx_node import Given, Node, Rule, array, ints, one_per_axis, widths
-
-
-def pixel_shuffle(given: Given) -> Node | None:
-    """DepthToSpace, which wants a batch."""
-    x = array(given["self"])
-    return Node("DepthToSpace", [x], {"blocksize": given["upscale_factor"], "mode": "CRD"}) if x.ndim == 4 else None
+from npu_assay.reference.onnx_forms.site import Form, Site, X, one_per_axis
 
 
-def _with(mode: str) -> Rule:
-    """Pad by what the tensor holds. torch lists (before, after) from the last axis."""
-
-    def rule(given: Given) -> Node:
-        x, pad = array(given["self"]), list(given["padding"])
-        return Node("Pad", [x, ints(widths(pad, x.ndim))], {"mode": mode})
-
-    return rule
+def joined(s: Site[X]) -> X:
+    return s.op("Concat", *(s.tensor(x) for x in s["tensors"]), axis=s["dim"])
 
 
-reflected, replicated = _with("reflect"), _with("edge")
+def widths(pad: Sequence[int], rank: int) -> tuple[list[int], list[int]]:
+    """The padding before each axis, and after it; torch lists (before, after) from the last axis."""
+    none = [0] * (rank - len(pad) // 2)
+    return [*none, *pad[-2::-2]], [*none, *pad[-1::-2]]
 
 
-def transposed(given: Given) -> Node:
-    """Two axes in each other's place; of a matrix its only two, of a line none."""
-    x = array(given["self"])
-    axes = list(range(x.ndim))
-    a, b = (given["dim0"] % x.ndim, given["dim1"] % x.ndim) if "dim0" in given else (0, x.ndim - 1)
-    axes[a], axes[b] = axes[b], axes[a]
-    return Node("Transpose", [x], {"perm": axes})
+def padded(s: Site[X]) -> X:
+    """Negative padding crops."""
+    shape, x = s.shape(), s.x()
+    befores, afters = widths(s["pad"], len(shape))
+    if min(s["pad"], default=0) < 0:
+        ends = [size - max(0, -after) for size, after in zip(shape, afters, strict=True)]
+        x = s.op("Slice", x, s.ints([max(0, -before) for before in befores]), s.ints(ends), s.ints(range(len(shape))))
+    return s.op("Pad", x, s.ints([max(0, size) for size in (*befores, *afters)]), s.number(s["value"]))
 
 
-def triangle(upper: int) -> Rule:
-    """Trilu."""
-    return lambda given: Node("Trilu", [array(given["self"]), np.asarray(given["diagonal"])], {"upper": upper})
+def sliced(s: Site[X]) -> X:
+    start = 0 if s["start"] is None else s["start"]
+    end = s.shape()[s["dim"]] if s["end"] is None else s["end"]
+    return s.op("Slice", s.x(), *map(s.ints, ([start], [end], [s["dim"]], [s["step"]])))
 
 
-lower_triangle, upper_triangle = triangle(0), triangle(1)
+def pieces(s: Site[X]) -> tuple[X, ...]:
+    sizes = s["split_sizes"] if "split_sizes" in s.given else s["split_size"]
+    if isinstance(sizes, int):
+        extent = s.shape()[s["dim"]]
+        sizes = [min(sizes, extent - start) for start in range(0, extent, sizes)]
+    return s.many("Split", len(sizes), s.x(), s.ints(sizes), axis=s["dim"])
 
 
-def unflattened(given: Given) -> Node:
-    """Reshape to one axis as several."""
-    x, dim = array(given["self"]), given["dim"] % array(given["self"]).ndim
-    return Node("Reshape", [x, ints([*x.shape[:dim], *given["sizes"], *x.shape[dim + 1 :]])])
-
-
-def itself(given: Given) -> Node | None:
-    """Dropout of a model in evaluation."""
-    return None if given["train"] else Node("Identity", [array(given["input"])])
-
-
-def stacked(given: Given) -> Node:
-    """Concat of tensors with an axis more."""
-    parts = [array(x) for x in given["tensors"]]
-    dim = given["dim"] % (parts[0].ndim + 1)
-    return Node("Concat", [np.expand_dims(part, dim) for part in parts], {"axis": dim})
-
-
-_REDUCTIONS = {"sum": "add", "amax": "max", "amin": "min"}
-
-
-def scattered(reduction: str = "none") -> Rule:
-    """ScatterElements, with the numbers of a tensor or one number everywhere."""
-
-    def rule(given: Given) -> Node | None:
-        x, at = array(given["self"]), array(given["index"]).astype(np.int64)
-        how = _REDUCTIONS.get(given["reduce"], "") if "reduce" in given else reduction
-        if not how or not given.get("include_self", True):
-            return None
-        src = given["src"] if "src" in given else given["value"]
-        put = array(src)
-        put = np.full(at.shape, float(put)) if put.ndim == 0 else put[tuple(map(slice, at.shape))]
-        return Node("ScatterElements", [x, at, put], {"axis": given["dim"], "reduction": how})
-
-    return rule
-
-
-placed, summed_in = scattered(), scattered("add")
-
-
-def joined(given: Given) -> Node:
-    return Node("Concat", [array(x) for x in given["tensors"]], {"axis": given["dim"]})
-
-
-def padded(given: Given) -> Node | None:
-    x, pad = array(given["self"]), list(given["pad"])
-    if min(pad, default=0) < 0:
-        return None
-    return Node("Pad", [x, ints(widths(pad, x.ndim)), np.asarray(float(given["value"]))])
-
-
-def sliced(given: Given) -> Node:
-    x = array(given["self"])
-    start = 0 if given["start"] is None else given["start"]
-    end = x.shape[given["dim"]] if given["end"] is None else given["end"]
-    return Node("Slice", [x, *map(ints, ([start], [end], [given["dim"]], [given["step"]]))])
-
-
-def pieces(given: Given) -> Node:
-    x, dim = array(given["self"]), given["dim"]
-    if isinstance(given.get("split_size"), int):
-        each, extent = given["split_size"], x.shape[dim]
-        sizes = [min(each, extent - start) for start in range(0, extent, each)]
-    else:
-        sizes = list(given["split_sizes"] if "split_sizes" in given else given["split_size"])
-    return Node("Split", [x, ints(sizes)], {"axis": dim}, len(sizes))
-
-
-def squeezed(given: Given) -> Node:
+def squeezed(s: Site[X]) -> X:
     """squeeze in all its forms. ONNX refuses to squeeze what is not 1; torch leaves it."""
-    x = array(given["self"])
-    asked = given.get("dim", list(range(x.ndim)))
-    axes = [axis for axis in one_per_axis(asked, 1) if x.shape[axis] == 1]
-    return Node("Squeeze", [x, ints(axes)]) if axes else Node("Identity", [x])
+    shape = s.shape()
+    asked = s.given.get("dim", list(range(len(shape))))
+    axes = [axis for axis in one_per_axis(asked, 1) if shape and shape[axis] == 1]
+    return s.op("Squeeze", s.x(), s.ints(axes)) if axes else s.op("Identity", s.x())
 
 
-def unsqueeze(given: Given) -> Node:
-    return Node("Unsqueeze", [array(given["self"]), ints([given["dim"]])])
+def unsqueeze(s: Site[X]) -> X:
+    return s.op("Unsqueeze", s.x(), s.ints([s["dim"]]))
 
 
-def _reshape(name: str) -> Rule:
-    return lambda given: Node("Reshape", [array(given["self"]), ints(list(given[name]))], {"allowzero": 1})
+def _reshape(name: str) -> Form:
+    def form(s: Site[X]) -> X:
+        size = [int(n) for n in s[name]]
+        rest = math.prod(s.shape()) // max(1, math.prod(n for n in size if n >= 0))
+        return s.op("Reshape", s.x(), s.ints([rest if n < 0 else n for n in size]), allowzero=1)
+
+    return form
 
 
 view, reshape = _reshape("size"), _reshape("shape")
 
 
-def permute(given: Given) -> Node:
-    x = array(given["self"])
-    return Node("Transpose", [x], {"perm": [axis % x.ndim for axis in given["dims"]]})
+def permute(s: Site[X]) -> X:
+    return s.op("Transpose", s.x(), perm=[axis % len(s.shape()) for axis in s["dims"]])
 
 
-def copied(given: Given) -> Node | None:
-    """The same numbers; a conversion to another type rounds."""
-    return None if given.get("dtype") not in (None, torch.float64) else Node("Identity", [array(given["self"])])
+def copied(s: Site[X]) -> X:
+    """The same numbers, of another type where one is named."""
+    return s.converted(s.x())
 
 
-def expanded(given: Given) -> Node:
+def expanded(s: Site[X]) -> X:
     """Expand, which has no word for an axis as long as it is."""
-    x, size = array(given["self"]), list(given["size"])
-    known = [1] * (len(size) - x.ndim) + list(x.shape)
-    return Node("Expand", [x, ints([n if m < 0 else m for n, m in zip(known, size, strict=True)])])
+    size, shape = s["size"], s.shape()
+    known = [1] * (len(size) - len(shape)) + list(shape)
+    return s.op("Expand", s.x(), s.ints([n if m < 0 else int(m) for n, m in zip(known, size, strict=True)]))

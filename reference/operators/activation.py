@@ -47,7 +47,7 @@ ACTIVATION = (
         "elementwise:relu6",
         schemes=Schemes(tflite("arithmetic:relu6", after=(ANY,)), UNNAMED, xnnpack("xnnpack:relu6", CLAMPED)),
         terms=0,
-        onnx="elementwise:relu6",
+        onnx="apart.elementwise:relu6",
     ),
     written(
         "aten.hardtanh.default",
@@ -81,7 +81,7 @@ ACTIVATION = (
         "elementwise:leaky_relu",
         schemes=Schemes(tflite("arithmetic:leaky_relu", "slack:leaky"), LOOKED_UP, REAL),
         kernels=Kernels(fp16=Accuracy(1)),
-        onnx="elementwise:leaky_relu",
+        onnx="apart.elementwise:leaky_relu",
     ),
     written(
         "aten.prelu.default",
@@ -111,14 +111,14 @@ ACTIVATION = (
         schemes=Schemes(UNNAMED, LOOKED_UP, REAL),
         kernels=Kernels(Accuracy(1), Accuracy(1)),
         onnx="elementwise:elu",
-        onnx_in_part="Elu keeps alpha in float32 and has no other scales; compared where that makes no difference",
+        onnx_in_part="Elu keeps alpha in float32 and has no input_scale; compared where that makes no difference",
     ),
     written(
         "aten.gelu.default",
         "functions:gelu",
         schemes=Schemes(UNNAMED, LOOKED_UP, REAL),
         kernels=Kernels(Accuracy(2, 7.0e-7), Accuracy(2, 3.0e-3)),  # 0 below -5.16
-        onnx="elementwise:gelu",
+        onnx="apart.elementwise:gelu",
         onnx_in_part="onnx.reference computes erf in float32; compared in the form with tanh",
     ),
     written(
@@ -126,7 +126,7 @@ ACTIVATION = (
         "functions:hardswish",
         schemes=Schemes(UNNAMED, LOOKED_UP, REAL),
         kernels=Kernels(Accuracy(1, 4.5e-8), Accuracy(3, 9.0e-8)),  # near -3
-        onnx="elementwise:hardswish",
+        onnx="apart.elementwise:hardswish",
     ),
     written(
         "aten.hardsigmoid.default",
@@ -165,21 +165,21 @@ ACTIVATION = (
         "aten.hardshrink.default",
         "bends:hardshrink",
         spellings=(("lambd_1.25", behind(1.25)),),
-        onnx="elementwise:hardshrink",
+        onnx="apart.elementwise:hardshrink",
     ),
-    function("aten.mish.default", "bends:mish", onnx="elementwise:mish"),
+    function("aten.mish.default", "bends:mish", onnx="apart.elementwise:mish"),
     function(
         "aten.softplus.default",
         "bends:softplus",
         spellings=(("beta_2", behind(2.0)),),
         gives=(0.0, 6.5),
-        onnx="elementwise:softplus",
+        onnx="apart.elementwise:softplus",
     ),
     function(
         "aten.softshrink.default",
         "bends:softshrink",
         spellings=(("lambd_1.25", behind(1.25)),),
-        onnx="elementwise:softshrink",
+        onnx="apart.elementwise:softshrink",
     ),
     over(
         "aten._log_softmax.default",
@@ -189,7 +189,7 @@ ACTIVATION = (
         gives=(-12.75, 0.0),
         shapes=((5, 8), (2, 3, 4)),
         spellings=(("channels", behind(1, False)),),
-        onnx="elementwise:log_softmax",
+        onnx="apart.elementwise:log_softmax",
     ),
 )
 """Softmax stands here, too: devices have one table of exponentials for both."""

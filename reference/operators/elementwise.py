@@ -201,7 +201,7 @@ FUNCTIONS = (
         kernels=Kernels(Accuracy(2, 1.2e-7), Accuracy(4, 2.0**-10)),
         onnx="Log",
     ),
-    _real("log10", "transcendental:log10", onnx="elementwise:log10"),
+    _real("log10", "transcendental:log10", onnx="apart.elementwise:log10"),
     _real("log1p", "transcendental:log1p", without_onnx="log(1 + x) loses what log1p is there for"),
     _real("reciprocal", "transcendental:reciprocal", onnx="Reciprocal"),
     _looked_up("round", "transcendental:round_", onnx="Round"),
@@ -224,7 +224,7 @@ ELEMENTWISE = (
         takes=POSITIVE,
         gives=(-4.5, 3.0),
         bounded=True,
-        onnx="elementwise:log2",
+        onnx="apart.elementwise:log2",
     ),
     function(
         "aten.logit.default",
@@ -233,7 +233,7 @@ ELEMENTWISE = (
         dtype=FLOATING,
         takes=(0.0, 1.0),
         gives=(-4.6, 4.6),
-        onnx="elementwise:logit",
+        onnx="apart.elementwise:logit",
     ),
     function(
         "aten.sqrt.default",
@@ -245,7 +245,7 @@ ELEMENTWISE = (
         kernels=Kernels(Accuracy(1.2), Accuracy(1)),
         onnx="Sqrt",
     ),
-    function("aten.trunc.default", "bends:trunc", onnx="elementwise:trunc"),
+    function("aten.trunc.default", "bends:trunc", onnx="apart.elementwise:trunc"),
     function("aten.add.Scalar", "linear:add", 1.5, spellings=(("alpha_2", behind(1.5, 2)),), onnx="elementwise:plus"),
     function("aten.sub.Scalar", "linear:sub", 1.5, spellings=(("alpha_2", behind(1.5, 2)),), onnx="elementwise:less"),
     function(
@@ -253,16 +253,16 @@ ELEMENTWISE = (
         "bends:taken_from",
         1.5,
         spellings=(("alpha_2", behind(1.5, 2)),),
-        onnx="elementwise:taken_from",
+        onnx="apart.elementwise:taken_from",
     ),
-    function("aten.mul.Scalar", "linear:mul", 0.75, spellings=(("minus_2", behind(-2)),), onnx="elementwise:times"),
+    function("aten.mul.Scalar", "linear:mul", 0.75, spellings=(("minus_2", behind(-2)),), onnx="Mul(self, other)"),
     function(
         "aten.div.Scalar",
         "linear:div",
         1.5,
         dtype=FLOATING,
         spellings=(("minus_2", behind(-2)),),
-        onnx="elementwise:over",
+        onnx="Div(self, other)",
     ),
     Operator(
         "aten.div.Scalar_mode",
@@ -275,7 +275,11 @@ ELEMENTWISE = (
         schemes=NO_CODES,
     ),
     function(
-        "aten.fmod.Scalar", "bends:fmod", 1.75, spellings=(("minus_1.25", behind(-1.25)),), onnx="elementwise:fmod"
+        "aten.fmod.Scalar",
+        "bends:fmod",
+        1.75,
+        spellings=(("minus_1.25", behind(-1.25)),),
+        onnx="apart.elementwise:fmod",
     ),
     Operator(
         "aten.pow.Scalar",
@@ -286,7 +290,7 @@ ELEMENTWISE = (
         takes=SMALL,
         gives=(0.0, 4.0),
         spellings=(("half", lambda shape: call(0.5, X)),),
-        onnx="elementwise:power_of",
+        onnx="Pow(self, exponent)",
         schemes=NO_CODES,
     ),
     _two(
@@ -296,7 +300,7 @@ ELEMENTWISE = (
         gives=(-3.2, 3.2),
         without_onnx="ONNX has no angle of two numbers",
     ),
-    _two("aten.fmod.Tensor", "bends:fmod", other=(0.75, 3.0), onnx="elementwise:fmod"),
+    _two("aten.fmod.Tensor", "bends:fmod", other=(0.75, 3.0), onnx="apart.elementwise:fmod"),
     _two(
         "aten.floor_divide.default",
         "bends:floor_divide",

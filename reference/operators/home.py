@@ -196,7 +196,7 @@ class Operator:
     kernels: how far XNNPACK's kernels may be off besides.
     integers, half, empty: whether torch computes it on whole numbers, on float16, on no elements along axis 0.
     onnx: the ONNX operator that computes it, of its first argument or as "Kind(argument, argument)" of those; or
-        "module:function" of `npu_assay.reference.onnx_forms`. without_onnx: why there is none.
+        "module:function" of `npu_assay.reference.onnx_forms`. without_onnx: why the second golden has none.
     onnx_in_part: where ONNX computes something else, and why.
     large: a shape of more than 4096 elements; (): the plain one, with the last axis but one as long as that takes.
     """

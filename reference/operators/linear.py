@@ -78,7 +78,6 @@ LINEAR = (
         terms="float32:of_linear",
         dynamic="reals:linear",
         onnx="linear:linear",
-        onnx_in_part="Gemm takes matrices; compared where the operand is one",
     ),
     Operator(
         "aten.scaled_dot_product_attention.default",
@@ -93,7 +92,7 @@ LINEAR = (
         ),
         takes=(-2.0, 2.0),
         terms="all",
-        onnx="linear:attention",
+        onnx="apart.layout:attention",
         schemes=NO_CODES,
     ),
 )

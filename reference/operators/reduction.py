@@ -99,7 +99,7 @@ REDUCTION = (
             ("kept", behind((-1,), correction=2, keepdim=True)),
             ("all", behind()),
         ),
-        onnx="reduction:variance",
+        onnx="apart.reduction:variance",
         empty=False,
     ),
     over(
@@ -108,7 +108,7 @@ REDUCTION = (
         (2, 3),
         gives=(0.0, 20.0),
         spellings=(("biased", behind((1,), False)), ("kept", behind((-1,), True, True))),
-        onnx="reduction:variance",
+        onnx="apart.reduction:variance",
         empty=False,
     ),
     over(
@@ -118,7 +118,7 @@ REDUCTION = (
         (2, 3),
         gives=(0.0, 20.0),
         spellings=(("sum", behind(1, (1,))), ("all", behind(2)), ("kept", behind(2, (-1,), True))),
-        onnx="reduction:norm",
+        onnx="apart.reduction:norm",
     ),
     over(
         "aten.max.dim",
@@ -147,7 +147,7 @@ REDUCTION = (
         result=INDICES,
         shapes=((3, 5),),
         spellings=(("kept", behind(-1, True)), ("of_all", behind())),
-        onnx="reduction:smallest_place",
+        onnx="apart.reduction:smallest_place",
     ),
     over(
         "aten.sort.default",
@@ -156,7 +156,7 @@ REDUCTION = (
         spellings=(("down", behind(1, True)),),
         with_indices=True,
         rounding="float32:chosen",
-        onnx="reduction:sorted_",
+        onnx="apart.reduction:sorted_",
     ),
     over(
         "aten.topk.default",
@@ -166,7 +166,7 @@ REDUCTION = (
         spellings=(("least", behind(2, 1, False)),),
         with_indices=True,
         rounding="float32:chosen",
-        onnx="reduction:topk",
+        onnx="apart.reduction:topk",
     ),
     Operator(
         "aten._cdist_forward.default",
@@ -178,7 +178,7 @@ REDUCTION = (
         gives=(0.0, 25.0),
         half=False,
         terms="all",
-        onnx="reduction:distances",
+        onnx="apart.reduction:distances",
         schemes=NO_CODES,
     ),
     Operator(
@@ -193,7 +193,7 @@ REDUCTION = (
         half=False,
         large=(92, 5),
         empty=False,
-        onnx="reduction:distances_within",
+        onnx="apart.reduction:distances_within",
         schemes=NO_CODES,
     ),
 )

@@ -59,7 +59,7 @@ RESIZE = (
         gives=(-20.0, 20.0),
         terms="all",
         large=(1, 344, 12),
-        onnx="pooling:col2im",
+        onnx="apart.layout:col2im",
         schemes=NO_CODES,
     ),
     Operator(
