@@ -7,9 +7,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 
 from npu_assay.conformance.board.digest import OUTCOMES, TALLY, WAIVED, Digest
 from npu_assay.conformance.board.reading import Read, Runs
+from npu_assay.conformance.common.grouping import grouped_by
 from npu_assay.conformance.record.levels import named
 
 BAD, GOOD = ("fail", "undecided"), ("pass", "unspecified")
@@ -146,10 +148,8 @@ def _kinds(x: str, y: str) -> list[str]:
 
 def tracks(found: Runs) -> tuple[Track, ...]:
     """The runs by backend, table, level and selection; each track by release, date and name."""
-    groups: dict[tuple[str, ...], list[Read]] = {}
-    for one in found.runs:
-        key = one.digest
-        groups.setdefault((key.backend, key.table, key.level, key.selection), []).append(one)
+    kind = attrgetter("digest.backend", "digest.table", "digest.level", "digest.selection")
+    groups: dict[tuple[str, ...], list[Read]] = grouped_by(found.runs, kind)
     ranked = sorted(groups.items(), key=lambda item: (bool(item[0][-1]), item[0]))  # runs of all cases first
     return tuple(Track(_in_order(group), found.cases) for _, group in ranked)
 

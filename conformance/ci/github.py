@@ -10,14 +10,14 @@ from itertools import zip_longest
 from pathlib import Path
 
 from npu_assay.conformance.ci.annotation import annotation, running
-from npu_assay.conformance.common.escaped import counted, plain
-from npu_assay.conformance.common.markup import code
+from npu_assay.conformance.common.escaped import counted, listed, plain
+from npu_assay.conformance.common.markup import code, markdown_table
 from npu_assay.conformance.common.toml import LARGEST
 from npu_assay.conformance.record.folder import writing
 from npu_assay.conformance.record.waivers import Waiver, grouped
 from npu_assay.conformance.report.data import Report
 from npu_assay.conformance.report.findings import Finding
-from npu_assay.conformance.report.words import cases_text, listed
+from npu_assay.conformance.report.words import cases_text
 from npu_assay.files import read_regular
 
 SUMMARY, WORKSPACE = "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE"
@@ -116,7 +116,7 @@ def _text(report: Report, finding: Finding) -> str:
             plain(f"{finding.symptom.what}: {cases_text(len(finding.cases))}"),
             plain(f"where: {listed([row for row, _, _ in finding.where])}"),
             plain(f"example: {first.result.case}"),
-            *(plain(f"[{failure.check}] {failure.message}") for failure in first.result.failures),
+            *map(plain, map(str, first.result.failures)),
             plain(f"again: {first.command}"),
         ]
     )
@@ -152,9 +152,7 @@ def _summary(report: Report, folder: Path) -> Iterator[str]:
     certificate = report.certificate
     yield f"### {report.verdict[:1].upper()}{report.verdict[1:]}: {code(report.title)}"
     yield ""
-    yield "| " + " | ".join(certificate.counts) + " |"
-    yield "|" + " --: |" * len(certificate.counts)
-    yield "| " + " | ".join(map(str, certificate.counts.values())) + " |"
+    yield markdown_table(certificate.counts, [certificate.counts.values()], " --: |")
     yield ""
     yield from (f"- {code(text)}" for text in certificate.objections)
     yield from _waived(report)

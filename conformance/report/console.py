@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from npu_assay.conformance.common.escaped import counted, plain
+from npu_assay.conformance.common.escaped import counted, listed, plain
 from npu_assay.conformance.findings import WORD, not_shown_here
 from npu_assay.conformance.programs.variation_names import SIDE
 from npu_assay.conformance.record.certificate import UNDECIDED, Certificate, verdict_text
@@ -21,7 +21,7 @@ from npu_assay.conformance.record.results import CaseResult
 from npu_assay.conformance.report.bounds import free_cases
 from npu_assay.conformance.report.data import Report, command
 from npu_assay.conformance.report.findings import Finding
-from npu_assay.conformance.report.words import LISTED, TRUST_MEANS, cases_text, listed, trait_text
+from npu_assay.conformance.report.words import LISTED, TRUST_MEANS, cases_text, trait_text
 
 if TYPE_CHECKING:
     from npu_assay.conformance.fuzz.stream import Small
@@ -176,7 +176,7 @@ def _print_findings(console: Console, report: Report) -> None:
 def program_text(report: Report, program: Small) -> str:
     """A failing random program in its smallest form, and its command."""
     lines = [
-        *(f"[{failure.check}] {failure.message}" for failure in program.small.failures),
+        *map(str, program.small.failures),
         *program.text.splitlines(),
         f"again    {again(report, program)}",
     ]
@@ -201,7 +201,7 @@ def finding_text(report: Report, finding: Finding) -> str:
         *(f"common   {trait_text(finding, trait)}" for trait in finding.common),
         f"look at  {finding.symptom.look}",
         f"example  {first.result.case}",
-        *(f"         [{failure.check}] {failure.message}" for failure in first.result.failures),
+        *(f"         {failure}" for failure in first.result.failures),
         f"again    {first.command}",
     ]
     return "\n  ".join([plain(f"{finding.symptom.what}: {cases_text(len(finding.cases))}"), *map(plain, lines)])
