@@ -170,17 +170,7 @@ class Drift:
             "documented": dict(self.documented),
             "refused": {row.name: row.constraints[0].code for row in self.table.refused},
             "rewritten": {x.name: list(x.operators) for x in self.table.rewritten},
-            "lines": [
-                {
-                    "row": x.row,
-                    "precision": x.precision,
-                    "constraint": x.constraint,
-                    "source": x.source,
-                    "counts": dict(x.counts),
-                    "documented": dict(x.documented),
-                }
-                for x in self.lines
-            ],
+            "lines": [dict(vars(line)) for line in self.lines],
             "drifting": [_plain(entry) for entry in self.found],
         }
 

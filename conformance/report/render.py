@@ -19,7 +19,6 @@ from npu_assay.conformance.report.svg import lsb_by_row, lsb_histogram, sqnr_plo
 from npu_assay.conformance.report.words import (
     LISTED,
     TRUST_MEANS,
-    cases_text,
     runs_text,
     trait_text,
     variation_lines,
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from npu_assay.conformance.report.page.changes import Since
 
 SHARED: dict[str, Any] = {
-    "cases_text": cases_text,
     "checks": CHECKS,
     "judged": JUDGED,
     "lines": Lines,

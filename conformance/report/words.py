@@ -46,11 +46,6 @@ def variation_lines(results: Sequence[CaseResult]) -> list[tuple[str, str]]:
 LISTED = 4  # names before the rest is only counted
 
 
-def cases_text(count: int) -> str:
-    """A number of cases."""
-    return counted(count, "case")
-
-
 def trait_text(finding: Finding, trait: Trait) -> str:
     """How many failing cases have a trait, and how many passing ones: the fewer, the more the trait explains."""
     failing = len(finding.cases)
