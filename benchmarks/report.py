@@ -26,7 +26,7 @@ from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.record.certificate import SCHEMA, Certificate, Selection
 from npu_assay.conformance.record.results import CaseResult, program_sha256
 from npu_assay.conformance.report.data import make_report
-from npu_assay.conformance.report.page import html
+from npu_assay.conformance.report.render import html
 from npu_assay.conformance.run.one_case import run_case
 from npu_assay.conformance.run.selection import all_cases
 from npu_assay.conformance.table import Table, load_table

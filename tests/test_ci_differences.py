@@ -15,8 +15,7 @@ from test_package import run
 from npu_assay.conformance.common.markup import code
 from npu_assay.conformance.compare.difference import Difference, compare, read_run
 from npu_assay.conformance.compare.difference_groups import stated
-from npu_assay.conformance.compare.difference_markup import CASES, LONGEST, html, markdown
-from npu_assay.conformance.compare.difference_text import lines
+from npu_assay.conformance.compare.difference_pages import CASES, LONGEST, html, lines, markdown
 from npu_assay.conformance.record.certificate import Selection
 from npu_assay.conformance.record.waivers import Waiver
 

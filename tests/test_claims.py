@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pinned import ROOT, Environment, environments
 
-from npu_assay.conformance.compare.drift_text import markdown
+from npu_assay.conformance.compare.drift_text import drift_markdown
 from npu_assay.conformance.findings import SEVERITIES, findings
 from npu_assay.conformance.findings.triage import read
 
@@ -130,7 +130,7 @@ def underived(name: str, text: str) -> list[str]:
     """Lines of a page's tables that its raw results do not give."""
     backend = name.removeprefix("executorch-").rpartition("-")[0]
     found = read(REPORTS / "raw" / f"{name}.jsonl.xz", f"executorch:{backend}", RAW[name])
-    return [line for line in markdown(found) if line not in text]
+    return [line for line in drift_markdown(found).split("\n") if line not in text]
 
 
 @pytest.fixture(scope="module")

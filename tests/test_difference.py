@@ -14,8 +14,7 @@ from test_package import NEG, run
 from npu_assay.conformance.cli import main
 from npu_assay.conformance.compare.difference import KINDS, Run, compare, read_run
 from npu_assay.conformance.compare.difference_groups import groups_by_row, outcomes
-from npu_assay.conformance.compare.difference_markup import html, markdown
-from npu_assay.conformance.compare.difference_text import WIDTH, lines
+from npu_assay.conformance.compare.difference_pages import WIDTH, html, lines, markdown
 from npu_assay.conformance.record.certificate import (
     Fuzz,
     Selection,

@@ -18,7 +18,7 @@ from npu_assay.conformance.cases import cases_for
 from npu_assay.conformance.cli import main
 from npu_assay.conformance.compare.drift import AGREEMENTS, COUNTED, FLAGS, agreement, count, drift, flag
 from npu_assay.conformance.compare.drift_run import read_drift
-from npu_assay.conformance.compare.drift_text import documented_lines, lines, markdown
+from npu_assay.conformance.compare.drift_text import documented_lines, drift_markdown, lines
 from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.record.names import CERTIFICATE, RESULTS, TABLE
 from npu_assay.conformance.record.results import CaseResult, Failure
@@ -283,7 +283,7 @@ def test_document_and_code_by_operator_and_constraint() -> None:
     assert "  batch [1.5.1]: 1 document states no such condition, backend rejects; aten.relu.default" in text
     assert "       1 document does not list, backend rejects" in text
     assert "  document does not list, backend accepts: aten.relu.default int16, aten.abs.default int8" in text
-    page = list(markdown(found))
+    page = drift_markdown(found).split("\n")
     assert "| `missing` | 1.5.1 | aten.neg.default | 1 |  |" in page
     assert "| aten.relu.default | int16 | 1 |" in page
     assert "| sqrt.default | 8x8 | aten.abs.default |" in page

@@ -15,7 +15,7 @@ from reported import run
 
 from npu_assay.conformance.board.building import build
 from npu_assay.conformance.explain.page.render import page
-from npu_assay.conformance.report.page.render import html as report_page
+from npu_assay.conformance.report.render import html as report_page
 
 SCRIPT = re.compile(r"<script(?P<kind>[^>]*)>(?P<text>.*?)</script>", re.DOTALL)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 
 from npu_assay.conformance.cases.drafts import OPERATOR
 from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.common.grouping import grouped_by, most_first
 from npu_assay.conformance.record.certificate import (
     COUNTS,
     UNDECIDED,
@@ -28,8 +30,8 @@ from npu_assay.conformance.record.certificate import (
 from npu_assay.conformance.record.names import CERTIFICATE, RESULTS
 from npu_assay.conformance.record.read import read_contents, read_folder
 from npu_assay.conformance.record.results import NOT_PASSED, STATUSES, VERDICTS, CaseResult, ResultError, from_line
-from npu_assay.conformance.record.waivers import Waiver, waived_cases
-from npu_assay.conformance.report.symptoms import ABSENT, TAKEN, Symptom, refined, symptom, undelegated
+from npu_assay.conformance.record.waivers import waived_cases
+from npu_assay.conformance.report.symptoms import ABSENT, TAKEN, refined, symptom, undelegated
 
 READ = (CERTIFICATE, RESULTS)
 TALLY = (*COUNTS[1:], UNDECIDED)  # of each operator: pass, unspecified, fail, waived, undecided
@@ -160,11 +162,9 @@ def _digest(certificate: Certificate, sha256: str, text: str) -> tuple[Digest, t
 
 
 def _excused(certificate: Certificate, waived: Set[str]) -> tuple[Excused, ...]:
-    groups: dict[tuple[str, str, str], list[Waiver]] = {}
-    for one in certificate.waivers:
-        groups.setdefault((one.reason, one.owner, one.expires.isoformat()), []).append(one)
     found = []
-    for (reason, owner, until), group in groups.items():
+    for (expires, owner, reason), group in grouped_by(certificate.waivers, lambda one: one.ground).items():
+        until = expires.isoformat()
         checks = [[*one.checks, *([] if one.max_lsb is None else [f"up to {one.max_lsb} LSB"])] for one in group]
         named = ", ".join(dict.fromkeys(check for each in checks for check in each))
         cases = 0 if until < certificate.made else sum(one.case in waived for one in group)
@@ -240,22 +240,16 @@ def _absent(failing: Sequence[CaseResult], taken: Set[str], names: Sequence[str]
 
 def _findings(failing: Sequence[CaseResult], absent: Mapping[str, Sequence[str]]) -> tuple[Found, ...]:
     """Failing cases by their symptom, most cases first. absent: operators that are not delegated at all."""
-    groups: dict[Symptom, list[CaseResult]] = {}
-    for result in failing:
-        groups.setdefault(symptom(result, "", absent), []).append(result)
+    groups = grouped_by(failing, lambda result: symptom(result, "", absent))
     found = [_found(refined(kind, group).what, group) for kind, group in groups.items()]
     return tuple(sorted(found, key=lambda one: (-one.cases, one.what))[:MOST])
 
 
 def _found(what: str, group: Sequence[CaseResult]) -> Found:
-    rows: dict[str, int] = {}
-    for result in group:
-        rows[result.row] = rows.get(result.row, 0) + 1
-    most = tuple(sorted(rows.items(), key=lambda item: (-item[1], item[0])))
+    most = most_first(Counter(result.row for result in group))
     shown = [result for result in group if result.row == most[0][0]]
     first = min(shown, key=lambda result: what.startswith(ABSENT) and result.expect != "accept")
-    message = "; ".join(f"[{failure.check}] {failure.message}" for failure in first.failures)
-    return Found(what, len(group), most[:MOST], first.case, message[:500])
+    return Found(what, len(group), most[:MOST], first.case, "; ".join(map(str, first.failures))[:500])
 
 
 # ------------------------------------------------------------------------------------ plain data

@@ -5,22 +5,19 @@ Pages hold their own style and script, load nothing, and are the same for the sa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment
 from markupsafe import Markup
 
 from npu_assay.conformance.board.digest import TALLY
 from npu_assay.conformance.board.drawing import COLORS, badge, history, totals
 from npu_assay.conformance.board.reading import Read, Runs
 from npu_assay.conformance.board.tracks import Track, cell, slug, tracks, whole
-from npu_assay.conformance.common.escaped import counted
-from npu_assay.conformance.common.templating import add_script, html_templates
+from npu_assay.conformance.common.templating import rendered
 from npu_assay.conformance.record.folder import writing
 from npu_assay.conformance.record.names import PackageError
 from npu_assay.files import read_regular, write_whole
@@ -88,29 +85,23 @@ def _remove(folder: Path, name: str) -> None:
     path.unlink(missing_ok=True)
 
 
-@lru_cache(maxsize=1)
-def _templates() -> Environment:
-    environment = html_templates("board", "common")
-    shown: Mapping[str, Any] = {
-        "colors": COLORS,
-        "tally": TALLY,
-        "cell": cell,
-        "every_row": every_row,
-        "counted": counted,
-        "totals": totals,
-        "page_of": page_of,
-        "drawn": lambda track: Markup(history(track)),
-        "badge": lambda run: Markup(badge(run.digest)),
-    }
-    environment.globals.update(shown)
-    add_script(environment, "board.js")
-    return environment
-
-
 def page_of(one: Read) -> str:
     """The page of a run, from the top of the site."""
     return f"runs/{slug(one.name)}.html"
 
 
 def _render(template: str, **values: Any) -> str:
-    return _templates().get_template(template).render(values)
+    return rendered(
+        "board",
+        template,
+        script="board.js",
+        colors=COLORS,
+        tally=TALLY,
+        cell=cell,
+        every_row=every_row,
+        totals=totals,
+        page_of=page_of,
+        drawn=lambda track: Markup(history(track)),
+        badge=lambda run: Markup(badge(run.digest)),
+        **values,
+    )

@@ -7,23 +7,24 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 
-from npu_assay.conformance.board.digest import OUTCOMES, TALLY, WAIVED, Digest
+from npu_assay.conformance.board.digest import OUTCOMES, WAIVED, Digest
 from npu_assay.conformance.board.reading import Read, Runs
+from npu_assay.conformance.common.grouping import grouped_by
 from npu_assay.conformance.record.levels import named
+from npu_assay.conformance.report.matrix import Tally
 
 BAD, GOOD = ("fail", "undecided"), ("pass", "unspecified")
 LISTED = 50  # cases of each kind of change
 
 
-@dataclass(frozen=True)
-class Cell:
-    """An operator in one run. state: how it is shown."""
+class Cell(Tally):
+    """The counts of an operator in one run. state: how it is shown."""
 
-    cases: int
-    right: int
-    bad: int
-    waived: int
+    @property
+    def bad(self) -> int:
+        return self.failed + self.undecided
 
     @property
     def state(self) -> str:
@@ -32,17 +33,9 @@ class Cell:
         return "fail" if self.bad else "mixed" if self.waived else "pass"
 
 
-NOTHING = Cell(0, 0, 0, 0)
-
-
 def cell(found: Digest, row: str) -> Cell:
-    """The counts of an operator in a run, which need not have it."""
-    counts = found.rows.get(row)
-    if counts is None:
-        return NOTHING
-    by = dict(zip(TALLY, counts, strict=True))
-    bad = sum(by[kind] for kind in BAD)
-    return Cell(sum(counts), by["pass"] + by["unspecified"], bad, by["waived"])
+    """The counts of an operator in a run, which need not have it: in the order of TALLY."""
+    return Cell(*found.rows.get(row, ()))
 
 
 @dataclass(frozen=True)
@@ -146,10 +139,8 @@ def _kinds(x: str, y: str) -> list[str]:
 
 def tracks(found: Runs) -> tuple[Track, ...]:
     """The runs by backend, table, level and selection; each track by release, date and name."""
-    groups: dict[tuple[str, ...], list[Read]] = {}
-    for one in found.runs:
-        key = one.digest
-        groups.setdefault((key.backend, key.table, key.level, key.selection), []).append(one)
+    kind = attrgetter("digest.backend", "digest.table", "digest.level", "digest.selection")
+    groups: dict[tuple[str, ...], list[Read]] = grouped_by(found.runs, kind)
     ranked = sorted(groups.items(), key=lambda item: (bool(item[0][-1]), item[0]))  # runs of all cases first
     return tuple(Track(_in_order(group), found.cases) for _, group in ranked)
 

@@ -10,14 +10,13 @@ from itertools import zip_longest
 from pathlib import Path
 
 from npu_assay.conformance.ci.annotation import annotation, running
-from npu_assay.conformance.common.escaped import counted, plain
-from npu_assay.conformance.common.markup import code
+from npu_assay.conformance.common.escaped import counted, listed, plain
+from npu_assay.conformance.common.markup import code, markdown_table
 from npu_assay.conformance.common.toml import LARGEST
 from npu_assay.conformance.record.folder import writing
 from npu_assay.conformance.record.waivers import Waiver, grouped
 from npu_assay.conformance.report.data import Report
 from npu_assay.conformance.report.findings import Finding
-from npu_assay.conformance.report.words import cases_text, listed
 from npu_assay.files import read_regular
 
 SUMMARY, WORKSPACE = "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE"
@@ -68,7 +67,7 @@ def _ending(report: Report, path: Path | None, workspace: str) -> Iterator[str]:
     last = datetime.date.fromisoformat(report.certificate.made) + SOON
     ending = [group for group in _used(report) if group[0].expires <= last]
     for group in ending[:MOST]:
-        one, cases = group[0], cases_text(len(group))
+        one, cases = group[0], counted(len(group), "case")
         text = plain(f"the waiver of {one.owner} for {cases} ends on {one.expires}: {one.reason}")
         yield annotation(
             "warning", plain(report.title), f"{text}\nexample: {plain(one.case)}", *_place(one, path, workspace)
@@ -113,10 +112,10 @@ def _text(report: Report, finding: Finding) -> str:
     first = report.first(finding)
     return "\n".join(
         [
-            plain(f"{finding.symptom.what}: {cases_text(len(finding.cases))}"),
+            plain(f"{finding.symptom.what}: {counted(len(finding.cases), 'case')}"),
             plain(f"where: {listed([row for row, _, _ in finding.where])}"),
             plain(f"example: {first.result.case}"),
-            *(plain(f"[{failure.check}] {failure.message}") for failure in first.result.failures),
+            *map(plain, map(str, first.result.failures)),
             plain(f"again: {first.command}"),
         ]
     )
@@ -152,9 +151,7 @@ def _summary(report: Report, folder: Path) -> Iterator[str]:
     certificate = report.certificate
     yield f"### {report.verdict[:1].upper()}{report.verdict[1:]}: {code(report.title)}"
     yield ""
-    yield "| " + " | ".join(certificate.counts) + " |"
-    yield "|" + " --: |" * len(certificate.counts)
-    yield "| " + " | ".join(map(str, certificate.counts.values())) + " |"
+    yield markdown_table(certificate.counts, [certificate.counts.values()], " --: |")
     yield ""
     yield from (f"- {code(text)}" for text in certificate.objections)
     yield from _waived(report)
@@ -172,12 +169,12 @@ def _waived(report: Report) -> Iterator[str]:
     for group in used:
         checks = code(", ".join(dict.fromkeys(check for waiver in group for check in waiver.checks)))
         one = group[0]
-        yield f"| {cases_text(len(group))} | {checks} | {code(one.reason)} | {code(one.owner)} | {one.expires} |"
+        yield f"| {counted(len(group), 'case')} | {checks} | {code(one.reason)} | {code(one.owner)} | {one.expires} |"
 
 
 def _finding(report: Report, finding: Finding) -> Iterator[str]:
     first = report.first(finding)
-    yield f"\n**{cases_text(len(finding.cases))}** {code(finding.symptom.what)}"
+    yield f"\n**{counted(len(finding.cases), 'case')}** {code(finding.symptom.what)}"
     yield ""
     yield from (f"- {code(row)}: {failing} of {cases}" for row, failing, cases in finding.where[:MOST])
     yield f"- example {code(first.result.case)}"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import datetime
 from pathlib import Path
 
 import click
 
-from npu_assay.conformance.commands.shared import Output, plain, usage_errors
+from npu_assay.conformance.commands.shared import out, plain, today, usage_errors
+from npu_assay.conformance.common.escaped import counted
 
 ATTESTED, REFUSED = 0, 1
 
@@ -21,12 +21,7 @@ ATTESTED, REFUSED = 0, 1
     type=click.Path(path_type=Path),
     help="Sign with this private key, Ed25519 in PEM without a password (openssl genpkey -algorithm ed25519).",
 )
-@click.option(
-    "--out",
-    metavar="FILE",
-    type=Output(),
-    help="Write the attestation here; to DIR/attestation.json if left out, which 'assay package' packs.",
-)
+@out("Write the attestation here; to DIR/attestation.json if left out, which 'assay package' packs.")
 def attest(folder: Path, key: Path, out: Path | None) -> None:
     """Sign the certificate of a results folder, or of an archive of one: an in-toto statement in a DSSE envelope.
 
@@ -46,14 +41,14 @@ def attest(folder: Path, key: Path, out: Path | None) -> None:
         signer = read_private_key(key)
         contents = read_contents(folder)
         target = target_of(folder, out)
-        found = verify_contents(contents, datetime.datetime.now(datetime.UTC).date())
+        found = verify_contents(contents, today())
         for problem in found.problems:
             click.echo(f"problem: {plain(problem)}")
         if found.problems or found.certificate is None or found.verdict is None:
             click.echo(f"{folder}: not signed")
             raise SystemExit(REFUSED)
         envelope = write(contents, found.certificate, signer, target)
-    signatures = f"{len(envelope.signatures)} signature{'s' * (len(envelope.signatures) > 1)}"
+    signatures = counted(len(envelope.signatures), "signature")
     click.echo(f"{target}: {signatures}, the last by {signer.verifier.keyid}")
     click.echo(verdict_text(found.certified, found.verdict.counts, found.certificate.level))
     raise SystemExit(ATTESTED)

@@ -31,22 +31,22 @@ def diff(a: Path, b: Path, as_json: bool, as_markdown: bool, page: Path | None) 
     if as_json and as_markdown:
         raise click.UsageError("found --json and --markdown, expected one of them")
     with usage_errors():
-        from npu_assay.conformance.compare import difference_markup
         from npu_assay.conformance.compare.difference import compare, read_run
+        from npu_assay.conformance.compare.difference_pages import html
 
         found = compare(read_run(a), read_run(b))
         if page is not None:
-            write_file(page, difference_markup.html(found).encode())
+            write_file(page, html(found).encode())
     click.echo(_text(found, as_json, as_markdown), nl=not as_markdown)
     raise SystemExit(SAME if found.same else DIFFERENT)
 
 
 def _text(found: Difference, as_json: bool, as_markdown: bool) -> str:
     """The difference in one of its forms, plain lines if none was asked for."""
-    from npu_assay.conformance.compare import difference_markup, difference_text
+    from npu_assay.conformance.compare.difference_pages import lines, markdown
 
     if as_json:
         return json.dumps(found.as_json(), indent=2)
     if as_markdown:
-        return difference_markup.markdown(found)
-    return "\n".join(map(plain, difference_text.lines(found)))
+        return markdown(found)
+    return "\n".join(map(plain, lines(found)))

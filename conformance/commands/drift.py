@@ -28,7 +28,7 @@ def drift(folder: Path, as_json: bool, as_markdown: bool, document: bool, repro:
     with usage_errors():
         from npu_assay.conformance.compare.drift import drift_text
         from npu_assay.conformance.compare.drift_run import read_drift
-        from npu_assay.conformance.compare.drift_text import documented_lines, lines, markdown
+        from npu_assay.conformance.compare.drift_text import documented_lines, drift_markdown, lines
 
         if as_json + as_markdown + document + (repro is not None) + repros > 1:
             raise click.UsageError("expected one of --json, --markdown, --document, --repro and --repros")
@@ -42,7 +42,7 @@ def drift(folder: Path, as_json: bool, as_markdown: bool, document: bool, repro:
 
             text = write_scripts(found, folder)
         else:
-            shown = markdown if as_markdown else documented_lines if document else lines
-            text = drift_text(found) if as_json else "\n".join(shown(found))
+            shown = documented_lines if document else lines
+            text = drift_text(found) if as_json else drift_markdown(found) if as_markdown else "\n".join(shown(found))
     click.echo(text.rstrip("\n") if as_json or repro is not None else "\n".join(map(plain, text.split("\n"))))
     raise SystemExit(DRIFT if found.found else AGREE)

@@ -14,9 +14,9 @@ import click
 from npu_assay.conformance.commands.beforehand import tell_missing
 from npu_assay.conformance.commands.completion import backends
 from npu_assay.conformance.commands.shared import (
-    Output,
     cores,
     memory_option,
+    out,
     plain,
     timeout_option,
     usage_errors,
@@ -48,7 +48,7 @@ JSON, PAGE = "explain.json", "explain.html"
 )
 @click.option("--inputs", metavar="FILE.npz|random", help="Run on these inputs, not on those that calibrate.")
 @click.option("--dynamic", is_flag=True, help="Quantize activations at run time, where BACKEND has a quantizer for it.")
-@click.option("--out", metavar="DIR", type=Output(is_folder=True), help=f"Write {PAGE} and {JSON} here.")
+@out(f"Write {PAGE} and {JSON} here.", "DIR")
 @click.option("--pte", is_flag=True, help="Write the program of each backend there, too.")
 @click.option("-v", "--verbose", is_flag=True, help="Show all causes, operators, modules and warnings, and each step.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -8,8 +8,14 @@ from pathlib import Path
 import click
 
 from npu_assay.conformance.commands.beforehand import tell_mistakes
-from npu_assay.conformance.commands.completion import operators
-from npu_assay.conformance.commands.shared import Output, backend_argument, plain, table_option, usage_errors
+from npu_assay.conformance.commands.shared import (
+    Output,
+    backend_argument,
+    expression,
+    plain,
+    table_option,
+    usage_errors,
+)
 
 FORMATS = ("onnx", "pt2", "tflite", "pte")
 
@@ -25,13 +31,7 @@ FORMATS = ("onnx", "pt2", "tflite", "pte")
     show_default=True,
     help="Write the models in this format.",
 )
-@click.option(
-    "-k",
-    "expression",
-    metavar="EXPR",
-    shell_complete=operators,
-    help="Export only cases of an operator (cat), or whose id matches.",
-)
+@expression("Export only cases of an operator (cat), or whose id matches.")
 @table_option
 def export(backend: str, folder: Path, format_: str, expression: str | None, table: str | None) -> None:
     """Write the cases of BACKEND's table into the new folder DIR: models, inputs, expected outputs, a manifest.

@@ -9,7 +9,7 @@ import click
 
 from npu_assay.conformance.commands.completion import tables
 from npu_assay.conformance.commands.shards import default_folder
-from npu_assay.conformance.commands.shared import Output, today, usage_errors
+from npu_assay.conformance.commands.shared import out, today, usage_errors
 from npu_assay.conformance.common.escaped import counted
 
 if TYPE_CHECKING:
@@ -18,12 +18,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("shards", metavar="SHARD...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option(
-    "--out",
-    metavar="DIR",
-    type=Output(is_folder=True),
-    help="Write the record to this folder; assay-BACKEND[-part] if left out.",
-)
+@out("Write the record to this folder; assay-BACKEND[-part] if left out.", "DIR")
 @click.option(
     "--table",
     metavar="TABLE",

@@ -10,10 +10,10 @@ import click
 
 from npu_assay.conformance.commands.beforehand import tell_mistakes
 from npu_assay.conformance.commands.shared import (
-    Seconds,
     backend_argument,
     cores,
     table_option,
+    timeout,
     usage_errors,
     workers_option,
 )
@@ -43,14 +43,7 @@ NOTICED, SURVIVED = 0, 1
     show_default=True,
     help="Try a fault on N cases besides those that the catalogue names.",
 )
-@click.option(
-    "--timeout",
-    metavar="SECONDS",
-    type=Seconds(),
-    default=600.0,
-    show_default=True,
-    help="Seconds per fault; one that takes longer hangs, and is noticed.",
-)
+@timeout("Seconds per fault; one that takes longer hangs, and is noticed.", 600.0)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, with every fault.")
 def mutate(
     backend: str,

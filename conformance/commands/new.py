@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
-from npu_assay.conformance.commands.shared import Output, usage_errors
+from npu_assay.conformance.commands.shared import out, usage_errors
 
 
 @click.command()
 @click.argument("name")
-@click.option("--out", metavar="DIR", type=Output(is_folder=True), help="Make this folder; NAME if left out.")
+@out("Make this folder; NAME if left out.", "DIR")
 def new(name: str, out: Path | None) -> None:
     """Write a package with a small backend called NAME, which certifies as it is.
 

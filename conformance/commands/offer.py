@@ -12,13 +12,14 @@ import click
 from npu_assay.conformance.commands.beforehand import tell_mistakes
 from npu_assay.conformance.commands.completion import every_operator
 from npu_assay.conformance.commands.shared import (
-    MOST,
-    Output,
-    Seconds,
     backend_argument,
     cores,
+    expression,
+    memory,
+    out,
     plain,
     table_option,
+    timeout,
     today,
     usage_errors,
     workers_option,
@@ -34,32 +35,12 @@ SHOWN = 20  # wrong programs
 
 @click.command()
 @backend_argument
-@click.option(
-    "-k",
-    "expression",
-    metavar="EXPR",
-    shell_complete=every_operator,
-    help="Offer only operators of a name (cat), or cases whose id matches.",
-)
+@expression("Offer only operators of a name (cat), or cases whose id matches.", every_operator)
 @workers_option
 @table_option
-@click.option(
-    "--out",
-    metavar="DIR",
-    type=Output(is_folder=True),
-    help="Write the record to this folder; assay-BACKEND-offers if left out.",
-)
-@click.option(
-    "--timeout",
-    metavar="SECONDS",
-    type=Seconds(),
-    default=120.0,
-    show_default=True,
-    help="Seconds of processor time per case.",
-)
-@click.option(
-    "--memory", metavar="MIB", type=click.IntRange(1, MOST), default=4096, show_default=True, help="Mebibytes per case."
-)
+@out("Write the record to this folder; assay-BACKEND-offers if left out.", "DIR")
+@timeout("Seconds of processor time per case.")
+@memory("Mebibytes per case.")
 def offer(
     backend: str,
     expression: str | None,
@@ -112,7 +93,6 @@ def lines(results: Iterable[CaseResult]) -> Iterator[str]:
         bad = sum(bool(result.failures) for result in accepted)
         yield f"  {name:<44} {precision:<10} {len(accepted)} of {len(found)} programs taken, {bad or 'none'} wrong"
     for result in wrong[:SHOWN]:
-        failure = result.failures[0]
-        yield f"  wrong: {result.case}: [{failure.check}] {failure.message}"
+        yield f"  wrong: {result.case}: {result.failures[0]}"
     if len(wrong) > SHOWN:
         yield f"  ... and {len(wrong) - SHOWN} more, see the report"

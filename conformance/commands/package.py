@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import datetime
 from pathlib import Path
 
 import click
 
-from npu_assay.conformance.commands.shared import Output, plain, usage_errors
+from npu_assay.conformance.commands.shared import out, plain, today, usage_errors
 
 PACKED, REFUSED = 0, 1
 
 
 @click.command()
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-@click.option("--out", metavar="FILE", type=Output(), help="Write this archive; DIR.zip here if left out.")
+@out("Write this archive; DIR.zip here if left out.")
 def package(folder: Path, out: Path | None) -> None:
     """Make one archive of a results folder, for `assay verify` and `assay diff`.
 
@@ -25,7 +24,7 @@ def package(folder: Path, out: Path | None) -> None:
         from npu_assay.conformance.verify.packing import pack
 
         target = out if out is not None else Path(f"{folder.resolve().name}.zip")
-        packed = pack(folder, target, datetime.datetime.now(datetime.UTC).date())
+        packed = pack(folder, target, today())
     for problem in packed.verification.problems:
         click.echo(f"problem: {plain(problem)}")
     if packed.verification.problems:

@@ -8,11 +8,11 @@ from pathlib import Path
 import click
 
 from npu_assay.conformance.commands.beforehand import tell_mistakes
-from npu_assay.conformance.commands.completion import operators
 from npu_assay.conformance.commands.shared import (
-    Output,
     backend_argument,
     cores,
+    expression,
+    out,
     plain,
     table_option,
     timeout_option,
@@ -26,13 +26,7 @@ RIGHT, WRONG = 0, 1
 
 @click.command()
 @backend_argument
-@click.option(
-    "-k",
-    "expression",
-    metavar="EXPR",
-    shell_complete=operators,
-    help="Ask only about operators of a name (cat), or cases whose id matches.",
-)
+@expression("Ask only about operators of a name (cat), or cases whose id matches.")
 @click.option(
     "--of",
     "run",
@@ -48,7 +42,7 @@ RIGHT, WRONG = 0, 1
 )
 @workers_option
 @table_option
-@click.option("--out", metavar="FILE", type=Output(), help="Write what every case met: JSON lines.")
+@out("Write what every case met: JSON lines.")
 @timeout_option
 def reach(
     backend: str,

@@ -8,7 +8,7 @@ import click
 
 from npu_assay.conformance.commands.beforehand import tell_missing
 from npu_assay.conformance.commands.completion import backends, every_operator
-from npu_assay.conformance.commands.shared import Output, memory_option, plain, timeout_option, usage_errors, write_file
+from npu_assay.conformance.commands.shared import memory_option, out, plain, timeout_option, usage_errors, write_file
 
 FOUND, NOTHING = 0, 1
 KINDS = ("undelegated", "wrong", "crash", "op")
@@ -27,7 +27,7 @@ KINDS = ("undelegated", "wrong", "crash", "op")
 )
 @click.option("--calibrate", metavar="FILE.npz|random", help="Quantize MODEL first, as assay explain does.")
 @click.option("--dynamic", is_flag=True, help="Quantize activations at run time.")
-@click.option("--out", metavar="FILE.py", type=Output(), help="Write the script here.")
+@out("Write the script here.", "FILE.py")
 @timeout_option
 @memory_option
 def reduce(

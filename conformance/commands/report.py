@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from npu_assay.conformance.commands.shared import Output, plain, usage_errors, write_file
+from npu_assay.conformance.commands.shared import out, plain, usage_errors, write_file
 
 
 @click.command()
@@ -18,7 +18,7 @@ from npu_assay.conformance.commands.shared import Output, plain, usage_errors, w
     type=click.Path(path_type=Path),
     help="Show what is new since this run, a folder or an archive.",
 )
-@click.option("--out", metavar="FILE", type=Output(), help="Write this page; DIR.html here if left out.")
+@out("Write this page; DIR.html here if left out.")
 @click.option("--force", is_flag=True, help="Write over a file that is there.")
 def report(folder: Path, since: Path | None, out: Path | None, force: bool) -> None:
     """Write the page of a run again, with what is new since an EARLIER run: what fails now, what passes now.

@@ -5,18 +5,20 @@ from __future__ import annotations
 import datetime
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import click
 
 from npu_assay.conformance.ci.annotation import annotation, running
-from npu_assay.conformance.commands.completion import backends, tables
+from npu_assay.conformance.commands.completion import backends, operators, tables
 from npu_assay.conformance.common.escaped import plain as plain
+from npu_assay.conformance.record.levels import LEVELS, NUMBERS
 from npu_assay.files import check_place, write_whole
 
+_F = TypeVar("_F", bound=Callable[..., Any])
 UNUSABLE = 2
 LONGEST = 10.0**8  # seconds: three years
 MOST = 2**30  # mebibytes: a pebibyte, which the system's limits can still count in bytes
@@ -94,22 +96,46 @@ table_option = click.option(
 workers_option = click.option(
     "-n", "workers", metavar="N", type=click.IntRange(min=1), help="Run in N processes; one per core if left out."
 )
-timeout_option = click.option(
-    "--timeout",
-    metavar="SECONDS",
-    type=Seconds(),
-    default=120.0,
-    show_default=True,
-    help="Seconds of processor time for the model's process.",
+backends_option = click.option(
+    "--backend",
+    "specs",
+    metavar="BACKEND",
+    shell_complete=backends,
+    multiple=True,
+    help="Look for delegates of this backend, too, besides installed ones. Can be given again.",
 )
-memory_option = click.option(
-    "--memory",
-    metavar="MIB",
-    type=click.IntRange(1, MOST),
-    default=4096,
-    show_default=True,
-    help="Mebibytes for the model's process.",
-)
+
+
+def timeout(told: str, default: float = 120.0) -> Callable[[_F], _F]:
+    """The option --timeout, told so."""
+    kind = Seconds()
+    return click.option("--timeout", metavar="SECONDS", type=kind, default=default, show_default=True, help=told)
+
+
+def memory(told: str) -> Callable[[_F], _F]:
+    """The option --memory, told so."""
+    kind = click.IntRange(1, MOST)
+    return click.option("--memory", metavar="MIB", type=kind, default=4096, show_default=True, help=told)
+
+
+def level(told: str) -> Callable[[_F], _F]:
+    """The option --level, told so."""
+    kind = click.Choice(LEVELS)
+    return click.option("--level", metavar="LEVEL", type=kind, default=NUMBERS, show_default=True, help=told)
+
+
+def expression(told: str, complete: Callable[..., Any] = operators) -> Callable[[_F], _F]:
+    """The option -k, told so."""
+    return click.option("-k", "expression", metavar="EXPR", shell_complete=complete, help=told)
+
+
+def out(told: str, metavar: str = "FILE") -> Callable[[_F], _F]:
+    """The option --out, told so, for a file or for a folder."""
+    return click.option("--out", metavar=metavar, type=Output(is_folder=metavar == "DIR"), help=told)
+
+
+timeout_option = timeout("Seconds of processor time for the model's process.")
+memory_option = memory("Mebibytes for the model's process.")
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from npu_assay.conformance.commands.completion import tables
-from npu_assay.conformance.commands.shared import Output, plain, usage_errors, write_file
+from npu_assay.conformance.commands.shared import out, plain, usage_errors, write_file
 from npu_assay.conformance.commands.table_coverage import coverage
 from npu_assay.conformance.commands.told import Commands
 from npu_assay.conformance.common.escaped import counted
@@ -82,7 +82,7 @@ def diff_(a: str, b: str, as_json: bool, page: bool) -> None:
 
 @table.command()
 @click.argument("name", metavar="TABLE", shell_complete=tables)
-@click.option("--out", metavar="FILE", type=Output(), help="Write the page there.")
+@out("Write the page there.")
 @click.option("--force", is_flag=True, help="Write over a file that is there.")
 def reference(name: str, out: Path | None, force: bool) -> None:
     """Print a TABLE as a page of Markdown: every row, its constraints in words, how many cases each has.
@@ -116,7 +116,7 @@ def upgrade(files: tuple[Path, ...]) -> None:
 @click.option("--name", required=True, help="Call the table so, like my_npu.")
 @click.option("--version", "release", default="0.1", show_default=True, help="Give the table this version.")
 @click.option("--backend-id", metavar="ID", help="Use this name of the compiler; NAME followed by Backend if left out.")
-@click.option("--out", metavar="FILE", type=Output(), help="Write the table there.")
+@out("Write the table there.")
 @click.option("--force", is_flag=True, help="Write over a file that is there.")
 @click.option("--strict", is_flag=True, help="End with 1 where something was not read or left out.")
 def import_(

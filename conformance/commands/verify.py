@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +9,9 @@ import click
 
 from npu_assay.conformance.commands.asked import ALL, Asked
 from npu_assay.conformance.commands.completion import backends, tables
-from npu_assay.conformance.commands.shared import MOST, Output, Seconds, plain, usage_errors, workers_option
+from npu_assay.conformance.commands.shared import MOST, Seconds, level, out, plain, today, usage_errors, workers_option
 from npu_assay.conformance.common.memory import many_records
-from npu_assay.conformance.record.levels import LEVELS, NUMBERS, reaches, unjudged
+from npu_assay.conformance.record.levels import NUMBERS, reaches, unjudged
 
 if TYPE_CHECKING:
     from npu_assay.conformance.verify.verification import Verification
@@ -77,14 +76,7 @@ class Cases(click.IntRange):
     help="Run this backend; the one that the certificate names if left out.",
 )
 @click.option("--table", metavar="TABLE", shell_complete=tables, help="Expect a certificate of this table.")
-@click.option(
-    "--level",
-    metavar="LEVEL",
-    type=click.Choice(LEVELS),
-    default=NUMBERS,
-    show_default=True,
-    help="Expect a certificate of this level, or of a higher one: tags, compiles, runs, numbers.",
-)
+@level("Expect a certificate of this level, or of a higher one: tags, compiles, runs, numbers.")
 @workers_option
 @click.option(
     "--timeout",
@@ -95,7 +87,7 @@ class Cases(click.IntRange):
 @click.option(
     "--memory", metavar="MIB", type=click.IntRange(1, MOST), help="Mebibytes per case; the certificate's if left out."
 )
-@click.option("--out", metavar="FILE", type=Output(), help="Write a record of the run, as JSON.")
+@out("Write a record of the run, as JSON.")
 def verify(
     folder: Path,
     key: Path | None,
@@ -133,15 +125,15 @@ def verify(
     with usage_errors():
         asked.check()
         verifier = None if key is None else read_public_key(key)
-        contents, today = read_contents(folder), datetime.datetime.now(datetime.UTC).date()
-        found = verify_contents(contents, today, table)
+        contents, day = read_contents(folder), today()
+        found = verify_contents(contents, day, table)
         _print_found(found)
         signed = None if verifier is None else signed_by(contents, found, verifier, asked)
         if verifier is None and ATTESTATION in contents.files:
             click.echo(f"note: {ATTESTATION} was not checked: --key FILE does")
         again = None
         if cases is not None and found.certificate is not None and not found.problems:
-            again = run_again(contents, found.certificate, asked, today)
+            again = run_again(contents, found.certificate, asked, day)
         elif cases is not None:
             click.echo("not run again: the record has problems")
     right = (

@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+from npu_assay.conformance.common.escaped import listed
+
 MOST = 8  # choices that a message lists
 
 
@@ -24,5 +26,4 @@ def nearest(name: str, known: Iterable[str], most: int = MOST) -> str:
         return f", did you mean {close[0]!r}?"
     if not most:
         return ""
-    rest = len(choices) - most
-    return f"; known: {', '.join(choices[:most]) or 'none'}" + (f" and {rest} more" if rest > 0 else "")
+    return f"; known: {listed(choices, most) or 'none'}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 COMMAND, NO_COMMAND = "##[", r"\x23#["
@@ -17,16 +18,28 @@ def plain(text: str) -> str:
     return shown.replace(COMMAND, NO_COMMAND)
 
 
+class Lines(str):
+    """A text of several lines that a template writes as they are: code, or Markdown of our own."""
+
+    __slots__ = ()
+
+
 def visible(value: Any) -> Any:
     """What a template writes: text as `plain` gives it, all else (marked text among it) as it is."""
-    return plain(value) if type(value) is str else value
+    return plain_lines(value) if isinstance(value, Lines) else plain(value) if type(value) is str else value
 
 
 def plain_lines(text: str) -> str:
-    """As `escaped`, for a text of several lines, which stay lines."""
+    """As `plain`, for a text of several lines, which stay lines."""
     return "\n".join(map(plain, text.split("\n")))
 
 
 def counted(count: int, noun: str) -> str:
     """A number of things whose plural ends in s."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def listed(names: Sequence[str], most: int = 4, between: str = ", ") -> str:
+    """Some names, and how many there are beside them."""
+    rest = len(names) - most
+    return between.join(names[:most]) + (f" and {rest} more" if rest > 0 else "")

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from npu_assay.conformance.common.grouping import grouped_by
 from npu_assay.conformance.compare.difference import (
     WAIVER,
     Change,
@@ -83,11 +84,13 @@ def happened(found: Difference) -> list[tuple[str, int, str]]:
 def stated(found: Difference) -> list[tuple[str, str, str]]:
     """What the certificates state otherwise; waivers of the same reason, owner and last day in one row."""
     a, b = ({f"{WAIVER}{waiver.case}": waiver for waiver in run.certificate.waivers} for run in (found.a, found.b))
-    groups: dict[object, list[tuple[str, str, str]]] = {}
-    for row in found.stated:
-        grounds = [side[row[0]].ground if row[0] in side else None for side in (a, b)]
-        groups.setdefault(tuple(grounds) if any(grounds) else row, []).append(row)
-    return [rows[0] if len(rows) == 1 else _waivers(a, b, [row[0] for row in rows]) for rows in groups.values()]
+
+    def ground(row: tuple[str, str, str]) -> tuple[object, ...]:
+        grounds = tuple(side[row[0]].ground if row[0] in side else None for side in (a, b))
+        return grounds if any(grounds) else row
+
+    alike = grouped_by(found.stated, ground).values()
+    return [rows[0] if len(rows) == 1 else _waivers(a, b, [row[0] for row in rows]) for rows in alike]
 
 
 def _waivers(a: Mapping[str, Waiver], b: Mapping[str, Waiver], names: Sequence[str]) -> tuple[str, str, str]:
@@ -118,11 +121,13 @@ def groups_by_row(found: Difference) -> Iterator[tuple[str, list[tuple[str, tupl
 
 def groups(changes: Sequence[Change]) -> tuple[Group, ...]:
     """Changes of one kind, equal ones together, those of most cases first; numbers by their metric."""
-    found: dict[tuple[str, str, str], list[Change]] = {}
-    for change in changes:
-        sides = ("", "") if change.what else (side_text(change.before), side_text(change.after))
-        found.setdefault((change.what, *sides), []).append(change)
-    ranked = sorted(found.items(), key=lambda item: (-len({change.case for change in item[1]}), item[0]))
+
+    def sides(change: Change) -> tuple[str, str, str]:
+        return (change.what, "", "") if change.what else ("", side_text(change.before), side_text(change.after))
+
+    ranked = sorted(
+        grouped_by(changes, sides).items(), key=lambda item: (-len({change.case for change in item[1]}), item[0])
+    )
     return tuple(Group(*key, tuple(group)) for key, group in ranked)
 
 

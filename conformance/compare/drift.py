@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from npu_assay.conformance.common.grouping import grouped_by
 from npu_assay.conformance.compare.promise import BEYOND, DIFFER, DOCUMENTED, documented, source
 from npu_assay.conformance.record.levels import NUMBERS
 from npu_assay.conformance.record.results import CaseResult
@@ -128,10 +129,7 @@ class Drift:
     @property
     def lines(self) -> tuple[Line, ...]:
         """By operator, precision and constraint, in the table's order of operators."""
-        groups: dict[tuple[str, str, str], list[Entry]] = {}
-        for entry in self.entries:
-            place = entry.result.row, entry.precision, entry.result.constraint
-            groups.setdefault(place, []).append(entry)
+        groups = grouped_by(self.entries, lambda entry: (entry.result.row, entry.precision, entry.result.constraint))
         rows = [row.name for row in self.table.asked_rows]
         kinds = defaultdict[str, list[str]](list)
         for row in self.table.asked_rows:
@@ -157,9 +155,7 @@ class Drift:
 
     def by(self, key: str) -> dict[str, Mapping[str, int]]:
         """Counts by "row" or by "constraint"."""
-        groups: dict[str, list[Entry]] = {}
-        for entry in self.entries:
-            groups.setdefault(getattr(entry.result, key), []).append(entry)
+        groups = grouped_by(self.entries, lambda entry: str(getattr(entry.result, key)))
         return {name: count(groups[name]) for name in sorted(groups)}
 
     def as_json(self) -> dict[str, Any]:
@@ -174,17 +170,7 @@ class Drift:
             "documented": dict(self.documented),
             "refused": {row.name: row.constraints[0].code for row in self.table.refused},
             "rewritten": {x.name: list(x.operators) for x in self.table.rewritten},
-            "lines": [
-                {
-                    "row": x.row,
-                    "precision": x.precision,
-                    "constraint": x.constraint,
-                    "source": x.source,
-                    "counts": dict(x.counts),
-                    "documented": dict(x.documented),
-                }
-                for x in self.lines
-            ],
+            "lines": [dict(vars(line)) for line in self.lines],
             "drifting": [_plain(entry) for entry in self.found],
         }
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from npu_assay.conformance.common.escaped import Lines, listed
+from npu_assay.conformance.common.grouping import grouped_by
+from npu_assay.conformance.common.markup import markdown_table
 from npu_assay.conformance.compare.drift import AGREEMENTS, FLAGS, Drift, Entry, Line
 from npu_assay.conformance.compare.promise import BEYOND, DIFFER, DOCUMENTED
 from npu_assay.conformance.record.levels import unjudged
@@ -55,18 +58,15 @@ def _documented(found: Drift) -> Iterator[str]:
     for (code, origin), group in constraints_that_differ(found).items():
         names = list(dict.fromkeys(line.row for line in group))
         counts = documented_text({key: sum(line.documented[key] for line in group) for key in DOCUMENTED})
-        yield f"  {code}{_origin(origin)}: {counts}; {_some(names)}"
+        yield f"  {code}{_origin(origin)}: {counts}; {listed(names, SHOWN)}"
     if found.beyond:
-        yield f"  {DOCUMENTED[BEYOND]}: {_some([' '.join(place).strip() for place in found.beyond])}"
+        yield f"  {DOCUMENTED[BEYOND]}: {listed([' '.join(place).strip() for place in found.beyond], SHOWN)}"
 
 
 def constraints_that_differ(found: Drift) -> dict[tuple[str, str], list[Line]]:
     """The lines in which document and backend differ, by constraint and source."""
-    groups: dict[tuple[str, str], list[Line]] = {}
-    for line in found.lines:
-        if line.differs:
-            groups.setdefault((line.constraint, line.source), []).append(line)
-    return dict(sorted(groups.items()))
+    differing = (line for line in found.lines if line.differs)
+    return dict(sorted(grouped_by(differing, lambda line: (line.constraint, line.source)).items()))
 
 
 def documented_text(counts: Mapping[str, int]) -> str:
@@ -78,26 +78,25 @@ def _origin(source: str) -> str:
     return f" [{source}]" if source else ""
 
 
-def _some(names: Sequence[str]) -> str:
-    rest = len(names) - SHOWN
-    return f"{', '.join(names[:SHOWN])}{f' and {rest} more' if rest > 0 else ''}"
-
-
 def place(line: Line) -> str:
     """Operator, precision and constraint."""
     return "/".join(filter(None, (line.row, line.precision, line.constraint)))
 
 
+def counted_words(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    """In words what was counted, where that is not 0."""
+    return [(words, counts[key]) for key, words in WORDS.items() if counts[key]]
+
+
 def counts_text(counts: Mapping[str, int]) -> str:
     """The counts that are not 0."""
-    return ", ".join(f"{counts[key]} {words}" for key, words in WORDS.items() if counts[key])
+    return ", ".join(f"{count} {words}" for words, count in counted_words(counts))
 
 
 def named(entries: Sequence[Entry]) -> Iterator[str]:
     """Some cases with what failed first, and how many more there are."""
     for entry in entries[:SHOWN]:
-        failures = entry.result.failures
-        yield f"{entry.result.case}: {f'[{failures[0].check}] {failures[0].message}' if failures else entry.agreement}"
+        yield f"{entry.result.case}: {next(map(str, entry.result.failures), entry.agreement)}"
     if len(entries) > SHOWN:
         yield f"... and {len(entries) - SHOWN} more"
 
@@ -107,62 +106,59 @@ def _of(found: Drift, line: Line) -> list[Entry]:
     return [e for e in found.found if (e.result.row, e.precision, e.result.constraint) == key]
 
 
-def drift_markdown(found: Drift) -> str:
-    """The tables as one text."""
-    return "\n".join(markdown(found))
-
-
-def markdown(found: Drift) -> Iterator[str]:
+def drift_markdown(found: Drift) -> Lines:
     """All cases, by constraint, and each constraint of an operator that drifts; then document against backend."""
+    return Lines("\n".join(_markdown(found)))
+
+
+def _markdown(found: Drift) -> Iterator[str]:
     yield from ("| | cases |", "|---|---|")
     for key, words in WORDS.items():
         if key in AGREEMENTS or found.counts[key]:
             yield f"| {words} | {found.counts[key]} |"
     used = [key for key in WORDS if found.counts[key]]
-    yield from ("", *_header(["constraint"], used))
-    for name, counts in found.by("constraint").items():
-        yield _row([f"`{name}`"], counts, used)
-    yield from ("", *_header(["operator", "constraint"], used))
-    for line in found.lines:
-        if line.drifts:
-            kind = f" {line.precision}" if line.precision else ""
-            yield _row([f"{line.row}{kind}", f"`{line.constraint}`"], line.counts, used)
-    yield from ("", *documented_markdown(found))
+    constraints = (((f"`{name}`",), counts) for name, counts in found.by("constraint").items())
+    yield from ("", _table(["constraint"], used, constraints))
+    drifting = [line for line in found.lines if line.drifts]
+    places = ((f"{line.row} {line.precision}".rstrip(), f"`{line.constraint}`") for line in drifting)
+    rows = zip(places, (line.counts for line in drifting), strict=True)
+    yield from ("", _table(["operator", "constraint"], used, rows), "", *_documented_markdown(found))
 
 
-def documented_markdown(found: Drift) -> Iterator[str]:
+def _documented_markdown(found: Drift) -> Iterator[str]:
     """Document against backend: all cases, by constraint and source, and the operators that have other names."""
-    yield from ("| document against backend | cases |", "|---|---|")
     used = [key for key in DOCUMENTED if found.documented[key]]
-    yield from (f"| {DOCUMENTED[key]} | {found.documented[key]} |" for key in used)
-    differing = [key for key in DIFFER if key in used]
-    groups = constraints_that_differ(found)
-    if groups:
-        yield from ("", *_header(["constraint", "from", "operators"], differing, DOCUMENTED))
-    for (code, origin), group in groups.items():
-        counts = {key: sum(line.documented[key] for line in group) for key in differing}
-        names = ", ".join(dict.fromkeys(line.row for line in group))
-        yield _row([f"`{code}`", origin, names], counts, differing)
+    yield markdown_table(
+        ("document against backend", "cases"), ((DOCUMENTED[key], found.documented[key]) for key in used)
+    )
+    rows = []
+    for (code, origin), group in constraints_that_differ(found).items():
+        counts = {key: sum(line.documented[key] for line in group) for key in DIFFER}
+        rows.append(((f"`{code}`", origin, ", ".join(dict.fromkeys(line.row for line in group))), counts))
+    if rows:
+        differing = [key for key in DIFFER if key in used]
+        yield from ("", _table(["constraint", "from", "operators"], differing, rows, DOCUMENTED))
     if found.beyond:
-        yield from ("", f"| operator | precision | {DOCUMENTED[BEYOND]} |", "|---|---|---|")
-    yield from (f"| {row} | {precision} | {cases} |" for (row, precision), cases in found.beyond.items())
-    yield from _uncounted(found.table)
+        beyond = ((*place, cases) for place, cases in found.beyond.items())
+        yield from ("", markdown_table(("operator", "precision", DOCUMENTED[BEYOND]), beyond))
+    refused = [
+        (row.documented_as or row.name, row.document, f"`{row.constraints[0].code}`")
+        for row in without_cases(found.table)
+    ]
+    rewritten = [(one.name, one.document, ", ".join(one.operators)) for one in found.table.rewritten]
+    if refused or rewritten:
+        yield from (
+            "",
+            markdown_table(("without cases", "document", "refused for, or rewritten to"), refused + rewritten),
+        )
 
 
-def _uncounted(table: Table) -> Iterator[str]:
-    """The document's operators that have no cases."""
-    refused = without_cases(table)
-    if refused or table.rewritten:
-        yield from ("", "| without cases | document | refused for, or rewritten to |", "|---|---|---|")
-    for row in refused:
-        yield f"| {row.documented_as or row.name} | {row.document} | `{row.constraints[0].code}` |"
-    yield from (f"| {one.name} | {one.document} | {', '.join(one.operators)} |" for one in table.rewritten)
-
-
-def _header(names: Sequence[str], used: Sequence[str], words: Mapping[str, str] = WORDS) -> tuple[str, str]:
-    columns = [*names, *(words[key] for key in used)]
-    return f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"
-
-
-def _row(names: Sequence[str], counts: Mapping[str, int], used: Sequence[str]) -> str:
-    return f"| {' | '.join([*names, *(str(counts[key]) if counts[key] else '' for key in used)])} |"
+def _table(
+    names: Sequence[str],
+    used: Sequence[str],
+    rows: Iterable[tuple[Sequence[str], Mapping[str, int]]],
+    words: Mapping[str, str] = WORDS,
+) -> Lines:
+    """A table of counts by these keys, after the columns of these names; nothing for 0."""
+    cells = ([*row, *(counts[key] or "" for key in used)] for row, counts in rows)
+    return markdown_table([*names, *(words[key] for key in used)], cells)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from npu_assay.conformance.cases import cases_for
+from npu_assay.conformance.common.grouping import grouped_by
 from npu_assay.conformance.predicates.applications import application
 from npu_assay.conformance.predicates.definitions import defined
 from npu_assay.conformance.predicates.evaluation import holds
@@ -84,11 +85,8 @@ def _same(both: Sequence[tuple[Row, Row]], moved: Sequence[Moved]) -> Iterator[s
 
 def _grouped(moved: Iterable[Moved]) -> Iterator[str]:
     """Rows that change in the same way together."""
-    groups = defaultdict[tuple[object, ...], list[Moved]](list)
-    for each in moved:
-        groups[each.gone, each.came, tuple(code for code, _ in each.lost)].append(each)
-    for members in groups.values():
-        yield _told(members)
+    alike = grouped_by(moved, lambda each: (each.gone, each.came, tuple(code for code, _ in each.lost)))
+    yield from map(_told, alike.values())
 
 
 def _told(members: Sequence[Moved]) -> str:
@@ -108,19 +106,12 @@ def _told(members: Sequence[Moved]) -> str:
 
 
 def _moved(before: Table, after: Table, both: Iterable[tuple[Row, Row]]) -> Iterator[Moved]:
-    was, now = _by_row(before), _by_row(after)
+    was, now = (grouped_by(cases_for(table), lambda case: case.row) for table in (before, after))
     for old, row in both:
         gone, came = _without(before, old, row), _without(after, row, old)
         if gone or came:
-            taken = sum("/no_longer_" in case.id for case in now[row.name])
-            yield Moved(row, gone, came, taken, _lost(after, row, was[old.name]))
-
-
-def _by_row(table: Table) -> dict[str, list[Case]]:
-    found = defaultdict[str, list[Case]](list)
-    for case in cases_for(table):
-        found[case.row].append(case)
-    return found
+            taken = sum("/no_longer_" in case.id for case in now.get(row.name, []))
+            yield Moved(row, gone, came, taken, _lost(after, row, was.get(old.name, [])))
 
 
 def _without(table: Table, row: Row, other: Row) -> tuple[str, ...]:

@@ -45,8 +45,7 @@ def result_lines(found: Debugged) -> Iterator[str]:
     metrics = {name: value for name, value in result.metrics.items() if value is not None}
     if metrics:
         yield f"measured: {', '.join(f'{name} {value}' for name, value in metrics.items())}"
-    for failure in result.failures:
-        yield f"[{failure.check}] {failure.message}"
+    yield from map(str, result.failures)
     yield f"{result.status}: {result.case}"
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap
 
 from npu_assay.conformance.common.escaped import plain
+from npu_assay.conformance.common.grouping import grouped_by
 from npu_assay.conformance.explain.record import Explained, Explanation, Layer, Operator
 from npu_assay.conformance.explain.summary import Module, module_tree, number_rows, summary_rows
 from npu_assay.conformance.explain.view import (
@@ -142,11 +143,9 @@ def _branch(module: Module, depth: int) -> Iterator[str]:
     """A module with how much of it is delegated; what is not whole with its parts."""
     before = "  " * depth
     yield f"{before}{plain(module.label)}  {module.taken} of {len(module.operators)} delegated"
-    alike: dict[tuple[object, ...], list[Operator]] = {}
-    for part in () if module.whole else module.parts:
-        if isinstance(part, Operator):
-            alike.setdefault(_kind(part), []).append(part)
-    for part in () if module.whole else module.parts:
+    parts = () if module.whole else module.parts
+    alike = grouped_by((part for part in parts if isinstance(part, Operator)), _kind)
+    for part in parts:
         if isinstance(part, Module):
             yield from _branch(part, depth + 1)
         elif (group := alike[_kind(part)])[0] is part:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
+from npu_assay.conformance.common.escaped import listed as _listed
+from npu_assay.conformance.common.grouping import grouped_by
 from npu_assay.conformance.explain.cures import POOR, SEEN
 from npu_assay.conformance.explain.layers import INPUT
 from npu_assay.conformance.explain.record import Cause, Explained, Explanation, Gain, Layer, Operator
@@ -53,12 +55,10 @@ def _between(one: Explained) -> str:
 
 def notes(explanation: Explanation, tell: str) -> Iterator[tuple[tuple[str, ...], str]]:
     """Each warning, or why results carry nothing, once, with its backends. tell: a field of `Explained`."""
-    found: dict[str, list[str]] = {}
-    for one in explanation.backends:
-        texts = getattr(one, tell)
-        for text in (texts,) if isinstance(texts, str) else texts:
-            found.setdefault(text, []).append(one.backend)
-    yield from ((tuple(names), text) for text, names in found.items() if text)
+    told = ((one.backend, getattr(one, tell)) for one in explanation.backends)
+    pairs = [(name, text) for name, texts in told for text in ((texts,) if isinstance(texts, str) else texts)]
+    alike = grouped_by(pairs, lambda pair: pair[1])
+    yield from ((tuple(name for name, _ in group), text) for text, group in alike.items() if text)
 
 
 # ------------------------------------------------------------------------------------ causes
@@ -132,8 +132,7 @@ def shorten(text: str, most: int) -> str:
 
 def listed(parts: Sequence[str], between: str = ", ") -> str:
     """The first parts, and how many more there are."""
-    more = f" and {len(parts) - SHOWN} more" if len(parts) > SHOWN else ""
-    return between.join(parts[:SHOWN]) + more
+    return _listed(parts, SHOWN, between)
 
 
 # ------------------------------------------------------------------------------------ layers

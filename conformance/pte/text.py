@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from npu_assay.conformance.common.escaped import plain
+from npu_assay.conformance.common.escaped import counted, listed, plain
 from npu_assay.conformance.pte.asked import Summary
 
 WIDTH = 80
@@ -41,8 +41,8 @@ def _print_method(console: Console, method: Summary) -> None:
     print_table(console, ("delegate", "backend", "bytes", "calls", "operators"), delegates, right=(2, 3))
     memory = method["memory"]
     if memory["arena_bytes"]:
-        text = f"memory: {memory['arena_bytes']:,} bytes in {_counted(len(memory['arenas']), 'arena')} for "
-        text += f"{_counted(memory['planned_tensors'], 'tensor')} of {memory['bytes_without_reuse']:,} bytes"
+        text = f"memory: {memory['arena_bytes']:,} bytes in {counted(len(memory['arenas']), 'arena')} for "
+        text += f"{counted(memory['planned_tensors'], 'tensor')} of {memory['bytes_without_reuse']:,} bytes"
         console.print(f"{text} (reuse {memory['reuse_ratio']})", highlight=False, soft_wrap=False)
 
 
@@ -51,16 +51,11 @@ def _shortened(name: str) -> str:
     return name if len(name) <= NAME else f"{name[: NAME - 3]}..."
 
 
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
 def _operators_text(delegate: Summary) -> str:
     if delegate["operators"] is None:
         return "(no backend here reads the blob)"
     named = [f"{o['operator']} x{o['calls']}" if o["calls"] > 1 else o["operator"] for o in delegate["operators"]]
-    more = len(named) - SHOWN
-    return ", ".join(named[:SHOWN]) + (f" and {more} more" if more > 0 else "")
+    return listed(named, SHOWN)
 
 
 def print_table(

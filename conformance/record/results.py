@@ -126,6 +126,9 @@ class Failure:
     message: str
     trace: tuple[str, ...] = ()
 
+    def __str__(self) -> str:
+        return f"[{self.check}] {self.message}"
+
 
 @dataclass(frozen=True)
 class Element:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from npu_assay.conformance.common.grouping import grouped_by
 from npu_assay.conformance.record.results import CaseResult, Number
 from npu_assay.conformance.table import Table
 
@@ -38,13 +39,10 @@ class WideBounds:
 
 def wide_bounds(table: Table, results: Iterable[CaseResult]) -> tuple[WideBounds, ...]:
     """The operators with wide bounds, in the table's order; those of codes before those of reals."""
-    found: dict[tuple[str, str], list[CaseResult]] = {}
-    for result in results:
-        for unit, limit in WIDE.items():
-            if result.verdict == "accept" and _size(result.metrics[unit]) > limit:
-                found.setdefault((result.row, unit), []).append(result)
+    rows = grouped_by((result for result in results if result.verdict == "accept"), lambda result: result.row)
     places = ((name, unit) for name in dict.fromkeys(row.name for row in table.asked_rows) for unit in WIDE)
-    return tuple(_listed(row, unit, found[row, unit]) for row, unit in places if (row, unit) in found)
+    found = ((row, unit, [r for r in rows.get(row, ()) if _size(r.metrics[unit]) > WIDE[unit]]) for row, unit in places)
+    return tuple(_listed(row, unit, wide) for row, unit, wide in found if wide)
 
 
 def free_cases(wide: Iterable[WideBounds]) -> int:

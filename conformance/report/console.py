@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from npu_assay.conformance.common.escaped import counted, plain
+from npu_assay.conformance.common.escaped import counted, listed, plain
 from npu_assay.conformance.findings import WORD, not_shown_here
 from npu_assay.conformance.programs.variation_names import SIDE
 from npu_assay.conformance.record.certificate import UNDECIDED, Certificate, verdict_text
@@ -21,7 +21,7 @@ from npu_assay.conformance.record.results import CaseResult
 from npu_assay.conformance.report.bounds import free_cases
 from npu_assay.conformance.report.data import Report, command
 from npu_assay.conformance.report.findings import Finding
-from npu_assay.conformance.report.words import LISTED, TRUST_MEANS, cases_text, listed, trait_text
+from npu_assay.conformance.report.words import LISTED, TRUST_MEANS, trait_text
 
 if TYPE_CHECKING:
     from npu_assay.conformance.fuzz.stream import Small
@@ -40,7 +40,7 @@ class PlainProgress:
 
     def started(self, cases: int) -> None:
         self._cases = cases
-        self._print(cases_text(cases))
+        self._print(counted(cases, "case"))
 
     def finished(self, result: CaseResult) -> None:
         self._count(result)
@@ -99,7 +99,7 @@ def summary(console: Console, report: Report, folder: Path) -> None:
     name = plain(report.title)
     counts = certificate.counts
     console.print(
-        f"{counted(sum(t.cases > 0 for _, t in report.rows), 'operator')}, {cases_text(counts['cases'])}: "
+        f"{counted(sum(t.cases > 0 for _, t in report.rows), 'operator')}, {counted(counts['cases'], 'case')}: "
         f"{counts['pass']} pass, "
         f"{counts['fail']} fail, {counts['waived']} waived, {counts['unspecified']} where the table is silent"
         + (f", {counts[UNDECIDED]} undecided" if UNDECIDED in counts else ""),
@@ -116,7 +116,7 @@ def summary(console: Console, report: Report, folder: Path) -> None:
             f"{counted(fuzz.programs, 'random program')} of seed {fuzz.seed}: {fuzz.fail} fail", highlight=False
         )
     if free := free_cases(report.wide):
-        text = f"{cases_text(free)} may be off by more than 2 LSB or 1 % of the range unnoticed"
+        text = f"{counted(free, 'case')} may be off by more than 2 LSB or 1 % of the range unnoticed"
         text += ": 'Wide bounds' in the report"
         console.print(text, highlight=False, soft_wrap=True)
     console.print(plain(f"report: {folder / 'report.html'}"), highlight=False, markup=False, soft_wrap=True)
@@ -176,7 +176,7 @@ def _print_findings(console: Console, report: Report) -> None:
 def program_text(report: Report, program: Small) -> str:
     """A failing random program in its smallest form, and its command."""
     lines = [
-        *(f"[{failure.check}] {failure.message}" for failure in program.small.failures),
+        *map(str, program.small.failures),
         *program.text.splitlines(),
         f"again    {again(report, program)}",
     ]
@@ -201,7 +201,7 @@ def finding_text(report: Report, finding: Finding) -> str:
         *(f"common   {trait_text(finding, trait)}" for trait in finding.common),
         f"look at  {finding.symptom.look}",
         f"example  {first.result.case}",
-        *(f"         [{failure.check}] {failure.message}" for failure in first.result.failures),
+        *(f"         {failure}" for failure in first.result.failures),
         f"again    {first.command}",
     ]
-    return "\n  ".join([plain(f"{finding.symptom.what}: {cases_text(len(finding.cases))}"), *map(plain, lines)])
+    return "\n  ".join([plain(f"{finding.symptom.what}: {counted(len(finding.cases), 'case')}"), *map(plain, lines)])

@@ -7,9 +7,9 @@ import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import TYPE_CHECKING
 
+from npu_assay.conformance.common.grouping import grouped_by, most_first
 from npu_assay.conformance.compare.drift import Drift, drift
 from npu_assay.conformance.covering.counts import Counts
 from npu_assay.conformance.covering.shipped import shipped
@@ -88,9 +88,8 @@ class Report:
     @property
     def failures_by_row(self) -> tuple[tuple[str, tuple[FailedCase, ...]], ...]:
         """The failing cases of each operator that has some, in the table's order."""
-        order = [name for name, _ in self.rows]
-        ranked = sorted(self.failures, key=lambda failure: order.index(failure.result.row))
-        return tuple((row, tuple(group)) for row, group in groupby(ranked, key=lambda failure: failure.result.row))
+        found = grouped_by(self.failures, lambda failure: failure.result.row)
+        return tuple((row, tuple(found[row])) for row, _ in self.rows if row in found)
 
     def rule(self, finding: Finding) -> str:
         """The constraint that a finding is about, in words; "" for one about none, or about none of the row's."""
@@ -104,8 +103,7 @@ class Report:
     @property
     def failed_checks(self) -> tuple[tuple[str, int], ...]:
         """How many failing cases each check noticed, most first."""
-        counts = Counter(check for f in self.failures for check in {x.check for x in f.result.failures})
-        return tuple(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+        return most_first(Counter(check for f in self.failures for check in {x.check for x in f.result.failures}))
 
 
 def make_report(

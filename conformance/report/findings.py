@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from npu_assay.conformance.common.grouping import grouped_by, most_first
 from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.record.results import NOT_PASSED, CaseResult
 from npu_assay.conformance.report.other_names import is_renamed, other_names, symptom_of
@@ -46,14 +47,13 @@ def find(
 ) -> tuple[Finding, ...]:
     """Group the results that fail, are not waived, or are undecided by symptom, most cases first."""
     absent = undelegated(results, lambda row: {each.code for each in (*table.row(row).constraints, *table.common)})
-    groups: dict[Symptom, list[CaseResult]] = {}
     names = other_names(results, {code for row in table.rows for code in table.codes(row)})
-    for result in results:
-        if result.status in NOT_PASSED and result.case not in waived:
-            renamed = is_renamed(result, names)
-            kind = symptom_of(names) if renamed else symptom(result, table.rescale, absent)
-            groups.setdefault(kind, []).append(result)
-    found = [_finding(kind, group, results, cases) for kind, group in groups.items()]
+
+    def kind_of(result: CaseResult) -> Symptom:
+        return symptom_of(names) if is_renamed(result, names) else symptom(result, table.rescale, absent)
+
+    failing = (result for result in results if result.status in NOT_PASSED and result.case not in waived)
+    found = [_finding(kind, group, results, cases) for kind, group in grouped_by(failing, kind_of).items()]
     return tuple(sorted(found, key=lambda finding: (-len(finding.cases), finding.symptom.what)))
 
 
@@ -90,20 +90,15 @@ def _simplest(cases: Sequence[Case], common: Sequence[Trait]) -> Case:
 def _where(group: Sequence[CaseResult], results: Sequence[CaseResult]) -> tuple[tuple[str, int, int], ...]:
     total = Counter(result.row for result in results)
     failing = Counter(result.row for result in group)
-    return tuple((row, count, total[row]) for row, count in _most_first(failing))
+    return tuple((row, count, total[row]) for row, count in most_first(failing))
 
 
 def _errors(group: Sequence[CaseResult]) -> Counts:
-    alike: dict[str, list[str]] = {}
-    for message in (f.message for result in group for f in result.failures if f.check == "crash"):
-        alike.setdefault(_NUMBERS.sub("#", message), []).append(message)
-    return _most_first(Counter({_example(messages): len(messages) for messages in alike.values()}))
+    messages = (f.message for result in group for f in result.failures if f.check == "crash")
+    alike = grouped_by(messages, lambda message: _NUMBERS.sub("#", message)).values()
+    return most_first({_example(messages): len(messages) for messages in alike})
 
 
 def _example(messages: Sequence[str]) -> str:
     """The first of messages that differ in numbers at most, and whether they do."""
     return messages[0] if len(set(messages)) == 1 else f"{messages[0]} (others differ in numbers)"
-
-
-def _most_first(counts: Counter[str]) -> Counts:
-    return tuple(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

@@ -61,7 +61,7 @@ def _case(suite: ElementTree.Element, result: CaseResult, failure: FailedCase | 
     name = result.case.removeprefix(f"{result.row}/")
     case = ElementTree.SubElement(suite, "testcase", classname=result.row, name=name)
     if failure is not None:
-        messages = [f"[{f.check}] {f.message}" for f in result.failures]
+        messages = list(map(str, result.failures))
         kind, message = "error" if result.status == "undecided" else "failure", messages[0]
         if failure.waived and waiver is not None:  # a reader of JUnit knows no waivers: red is what is not waived
             kind, message = "skipped", f"waived until {waiver.expires} by {waiver.owner}: {waiver.reason}"

@@ -16,8 +16,8 @@ from npu_assay.conformance.record.read import read_contents
 from npu_assay.conformance.record.results import CaseResult
 from npu_assay.conformance.record.table_file import table_of
 from npu_assay.conformance.report.data import Report, make_report
-from npu_assay.conformance.report.page import html
 from npu_assay.conformance.report.page.changes import since
+from npu_assay.conformance.report.render import html
 from npu_assay.conformance.run.selection import all_cases
 from npu_assay.conformance.table import Table, TableError
 

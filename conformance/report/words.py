@@ -46,17 +46,6 @@ def variation_lines(results: Sequence[CaseResult]) -> list[tuple[str, str]]:
 LISTED = 4  # names before the rest is only counted
 
 
-def cases_text(count: int) -> str:
-    """A number of cases."""
-    return counted(count, "case")
-
-
-def listed(names: Sequence[str], most: int = LISTED) -> str:
-    """Some names, and how many there are beside them."""
-    rest = len(names) - most
-    return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
-
-
 def trait_text(finding: Finding, trait: Trait) -> str:
     """How many failing cases have a trait, and how many passing ones: the fewer, the more the trait explains."""
     failing = len(finding.cases)

@@ -16,6 +16,7 @@ from types import MappingProxyType
 
 from npu_assay.conformance.cases import cases_for
 from npu_assay.conformance.cases.limits import LimitError
+from npu_assay.conformance.common.escaped import listed
 from npu_assay.conformance.table import INTEGER_PRECISIONS, PRECISIONS, Row, Table, load_table
 
 IMPOSSIBLE = -(2**40)
@@ -125,8 +126,7 @@ def _section(note: str, found: Sequence[Use]) -> Iterator[str]:
         yield f"- {use.kind}: {' / '.join(use.sentences)}"
         for value in use.values:
             yield f"  - `{{value}}`: {value}"
-        rest = len(use.operators) - LISTED
-        yield f"  - {', '.join(use.operators[:LISTED])}" + (f" and {rest} more" if rest > 0 else "")
+        yield f"  - {listed(use.operators, LISTED)}"
     if not found:
         yield "- in no shipped table"
 

@@ -23,8 +23,8 @@ from selenium.webdriver.support.ui import Select, WebDriverWait
 from npu_assay.conformance.compare.difference import Run, compare
 from npu_assay.conformance.record.results import CaseResult
 from npu_assay.conformance.report.data import Report
-from npu_assay.conformance.report.page import html
 from npu_assay.conformance.report.page.changes import since
+from npu_assay.conformance.report.render import html
 from npu_assay.conformance.run.one_case import run_case
 from npu_assay.conformance.run.selection import all_cases
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Iterator
 
-from jinja2 import Environment
-
-from npu_assay.conformance.common.templating import add_script, html_templates
+from npu_assay.conformance.common.templating import rendered
 from npu_assay.conformance.explain.page.drawing import HEIGHT, WIDTH, drawing_of
-from npu_assay.conformance.explain.record import Explained, Explanation, Operator
+from npu_assay.conformance.explain.record import Explained, Explanation
 from npu_assay.conformance.explain.summary import MODEL, Module, module_tree, short, summary_rows
 from npu_assay.conformance.explain.view import answer, cause_lines, known_of, listed, lost, notes, title
 
@@ -20,39 +17,32 @@ COLOURS = 6
 
 def page(explanation: Explanation) -> str:
     """The explanation as one HTML file that needs nothing else: graph, causes, layers, modules, search."""
-    return (
-        _templates()
-        .get_template("explain.html")
-        .render(
-            explanation=explanation,
-            data=explanation.as_json(),
-            rows=list(summary_rows(explanation)),
-            answers=[list(answer(one)) for one in explanation.backends],
-            silences=list(notes(explanation, "silence")),
-            drawings=[drawing_of(one.operators) for one in explanation.backends],
-            trees=[module_tree(one.operators) for one in explanation.backends],
-            places_of=[{each.name: n for n, each in enumerate(one.operators)} for one in explanation.backends],
-            takers=_takers(explanation),
-        )
+    return rendered(
+        "explain.page",
+        "explain.html",
+        script="explain.js",
+        explanation=explanation,
+        data=explanation.as_json(),
+        rows=list(summary_rows(explanation)),
+        answers=[list(answer(one)) for one in explanation.backends],
+        silences=list(notes(explanation, "silence")),
+        drawings=[drawing_of(one.operators) for one in explanation.backends],
+        trees=[module_tree(one.operators) for one in explanation.backends],
+        places_of=[{each.name: n for n, each in enumerate(one.operators)} for one in explanation.backends],
+        takers=_takers(explanation),
+        colours=COLOURS,
+        width=WIDTH,
+        height=HEIGHT,
+        top=MODEL,
+        short=short,
+        is_module=lambda part: isinstance(part, Module),
+        places_in=lambda names, places: [places[name] for name in names if name in places],
+        cause_lines=cause_lines,
+        known_of=known_of,
+        listed=listed,
+        lost=lost,
+        title=title,
     )
-
-
-@cache
-def _templates() -> Environment:
-    environment = html_templates("explain.page")
-    environment.globals.update(colours=COLOURS, width=WIDTH, height=HEIGHT, top=MODEL)
-    environment.globals.update(short=short, is_module=_is_module, places_in=_places_in)
-    environment.globals.update(cause_lines=cause_lines, known_of=known_of, listed=listed, lost=lost, title=title)
-    add_script(environment, "explain.js")
-    return environment
-
-
-def _places_in(names: Sequence[str], places: Mapping[str, int]) -> list[int]:
-    return [places[name] for name in names if name in places]
-
-
-def _is_module(part: Module | Operator) -> bool:
-    return isinstance(part, Module)
 
 
 # ------------------------------------------------------------------------------------ the same operator elsewhere

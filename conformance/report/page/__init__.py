@@ -1,5 +1,1 @@
-"""A run as one self-contained HTML page: `report.html`."""
-
-from npu_assay.conformance.report.page.render import html
-
-__all__ = ["html"]
+"""The run as one self-contained HTML page: what it shows, its script and its style."""

@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from npu_assay.conformance.compare.difference import Difference
-from npu_assay.conformance.record.results import NOT_PASSED
-
-if TYPE_CHECKING:
-    from npu_assay.conformance.record.results import CaseResult
+from npu_assay.conformance.record.results import NOT_PASSED, CaseResult
 
 MARKS = {
     "newly failing": "cases that passed before",
@@ -24,14 +20,15 @@ MARKS = {
 
 @dataclass(frozen=True)
 class Since:
-    """The earlier run, the marks of cases, those that are gone, and what both runs state and were made with."""
+    """The earlier run (a) beside this one (b), and the marks of cases."""
 
-    earlier: str
-    made: str
+    found: Difference
     marks: Mapping[str, str]
-    gone: tuple[str, ...]
-    stated: tuple[tuple[str, str, str], ...]
-    made_with: tuple[tuple[str, str, str], ...]
+
+    @property
+    def gone(self) -> list[str]:
+        """The cases that were run before, and not now."""
+        return sorted(self.found.a.results.keys() - self.found.b.results.keys())
 
     @property
     def counts(self) -> tuple[tuple[str, str, int], ...]:
@@ -42,17 +39,9 @@ class Since:
 
 def since(found: Difference) -> Since:
     """What a comparison of an earlier run (a) with this one (b) says of this one."""
-    before, after = found.a.results, found.b.results
-    changed = {change.case for change in found.changes}
-    marks = {case: _mark(before.get(case), result, case in changed) for case, result in after.items()}
-    return Since(
-        found.a.name,
-        found.a.certificate.made,
-        {case: mark for case, mark in marks.items() if mark},
-        tuple(sorted(before.keys() - after.keys())),
-        found.stated,
-        found.made_with,
-    )
+    before, changed = found.a.results, {change.case for change in found.changes}
+    marks = {case: _mark(before.get(case), result, case in changed) for case, result in found.b.results.items()}
+    return Since(found, {case: mark for case, mark in marks.items() if mark})
 
 
 def _mark(before: CaseResult | None, after: CaseResult, changed: bool) -> str:
