@@ -8,6 +8,7 @@ and what the goldens are stays here; to the runner goes a `Question`, when it ha
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import pkgutil
 import secrets
@@ -75,6 +76,7 @@ def serve(orders: socket.socket, runner: socket.socket, clean: socket.socket, st
         signal.signal(number, signal.SIG_IGN)
     close_files({end.fileno() for end in (orders, runner, clean)} | {stage})
     torch.set_num_threads(1)
+    logging.disable()  # a judge tells what it finds in results alone
     gc.freeze()  # pages are shared with the run as long as nobody writes to them
     judge = _Judge(runner, CleanProcess(clean), stage, bench)
     with orders.makefile("r", encoding="utf-8", newline="\n") as names:
