@@ -7,7 +7,7 @@ Each model is quantized as `assay explain --calibrate random` does it (`--float`
 both sides lower that program in turns. Printed: the delegates of each and the operators that it leaves, the median
 processor time of lowering and how often ours goes into theirs, and how far the outputs of ExecuTorch's program, on its
 own runtime, are from those of ours on the simulated device. Each model has a process of its own, which may crash or
-hang. With `--table` the file that is there is printed as the rows of docs/zoo.md.
+hang. With `--table` the file that is there is printed as the rows of docs/lab/zoo.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The tables of docs/faults.md about mutants that nobody chose are those of the records that are kept."""
+"""The tables of docs/lab/mutants.md about mutants that nobody chose are those of the records that are kept."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks.mutants.headlines import right_kind, right_place, told
 from benchmarks.mutants.measured import AGAIN, HEADLINES, Record, headlines, kept, none, rates
 from npu_assay.conformance.report.symptoms import REFUSED
 
-PAGE = (Path(__file__).parent.parent / "docs" / "faults.md").read_text().splitlines()
+PAGE = (Path(__file__).parent.parent / "docs/lab/mutants.md").read_text().splitlines()
 RECORD: Record = {
     "id": "partitioners/neutron/support/pool.py:51:556:0",
     "part": "rules",
