@@ -73,7 +73,7 @@ def side_of(program: ExportedProgram, taken: float) -> Side:
 
 def compared(name: str, whole: bool, rounds: int) -> Line:
     """Lower one model by both sides, and run both programs. whole: float32, as it is."""
-    from npu_assay.conformance.adapters.executorch.quiet import quiet
+    from npu_assay.conformance.adapters.executorch.silence import quiet
     from npu_assay.conformance.adapters.executorch.xnn import execute, partitioner
 
     with quiet():

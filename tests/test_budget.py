@@ -1,4 +1,4 @@
-"""How large the project may be: `[tool.assay.budget]`, lines as `git ls-files FOLDER | xargs cat | wc -l` counts them."""
+"""No folder has more lines (`git ls-files FOLDER | xargs cat | wc -l`) than `[tool.assay.budget]` lets it have."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from npu_assay.conformance.report.symptoms import REFUSED
 
 PAGE = (Path(__file__).parent.parent / "docs/lab/mutants.md").read_text().splitlines()
 RECORD: Record = {
-    "id": "partitioners/neutron/support/pool.py:51:556:0",
+    "id": "partitioners/neutron/support/pooling.py:51:556:0",
     "part": "rules",
     "headline": "Rejected for stride_h, but the table allows it",
     "rows": [["aten.max_pool1d.default", 20], ["aten.max_pool2d.default", 4]],

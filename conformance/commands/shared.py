@@ -131,3 +131,13 @@ def write_file(path: Path, content: bytes) -> None:
         write_whole(path, content)
     except OSError as error:
         unwritable(path, error)
+
+
+backends_option = click.option(
+    "--backend",
+    "specs",
+    metavar="BACKEND",
+    shell_complete=backends,
+    multiple=True,
+    help="Look for delegates of this backend, too, besides installed ones. Can be given again.",
+)

@@ -26,9 +26,9 @@ from torch.export.exported_program import _override_composite_implicit_decomp
 from torch.export.graph_signature import ExportGraphSignature
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
+from npu_assay.partitioners.exir.decompose_by_node import Decompositions, NotFunctionalError, is_implicit, recorded
 from npu_assay.partitioners.exir.in_place import fresh_forms
 from npu_assay.partitioners.exir.program import EdgeProgram, renamed_call_graph
-from npu_assay.partitioners.exir.recording import Decompositions, NotFunctionalError, is_implicit, recorded
 from npu_assay.partitioners.exir.values import fake_mode_of
 
 aten: Any = torch.ops.aten

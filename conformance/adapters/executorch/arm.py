@@ -14,7 +14,7 @@ import torch
 from torch.export import ExportedProgram
 
 from npu_assay.conformance.adapters.executorch.delegation import TheirPartitioner, compiler
-from npu_assay.conformance.adapters.executorch.quiet import quiet
+from npu_assay.conformance.adapters.executorch.silence import quiet
 from npu_assay.conformance.common.errors import NotRunError
 from npu_assay.conformance.isolation.machine import Machine
 from npu_assay.partitioners.exir.backend import Backend, CompileSpec

@@ -10,10 +10,10 @@ from typing import Any
 from torch import fx
 from torch.export import ExportedProgram
 
-from npu_assay.conformance.adapters.executorch.idle import idle
-from npu_assay.conformance.adapters.executorch.lighter import lighter
-from npu_assay.conformance.adapters.executorch.quiet import quiet
-from npu_assay.conformance.adapters.executorch.unwritten import unwritten
+from npu_assay.conformance.adapters.executorch.lazy_codegen import unwritten
+from npu_assay.conformance.adapters.executorch.lazy_passes import idle
+from npu_assay.conformance.adapters.executorch.memoize import lighter
+from npu_assay.conformance.adapters.executorch.silence import quiet
 from npu_assay.partitioners.exir import BackendDetails, CompileSpec, DelegationSpec, Partitioner, PartitionResult
 from npu_assay.partitioners.exir.backend import PreprocessResult
 from npu_assay.partitioners.exir.contract import check_unchanged

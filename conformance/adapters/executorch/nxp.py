@@ -16,7 +16,7 @@ import torch
 from torch.export import ExportedProgram
 
 from npu_assay.conformance.adapters.executorch.delegation import TheirPartitioner
-from npu_assay.conformance.adapters.executorch.quiet import quiet
+from npu_assay.conformance.adapters.executorch.silence import quiet
 from npu_assay.partitioners.exir.backend import Backend
 
 SDK = "eiq_neutron_sdk"
