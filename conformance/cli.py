@@ -14,6 +14,7 @@ from npu_assay.conformance.commands.diff import diff
 from npu_assay.conformance.commands.drift import drift
 from npu_assay.conformance.commands.explain import explain
 from npu_assay.conformance.commands.export import export
+from npu_assay.conformance.commands.help_texts import FIRST, Commands, epilog
 from npu_assay.conformance.commands.inspect import inspect_
 from npu_assay.conformance.commands.judge import judge
 from npu_assay.conformance.commands.list import list_
@@ -28,7 +29,6 @@ from npu_assay.conformance.commands.report import report
 from npu_assay.conformance.commands.run import run
 from npu_assay.conformance.commands.show import show
 from npu_assay.conformance.commands.table import table
-from npu_assay.conformance.commands.told import FIRST, Commands, epilog
 from npu_assay.conformance.commands.verify import verify
 
 

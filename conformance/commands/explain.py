@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from npu_assay.conformance.commands.beforehand import tell_missing
 from npu_assay.conformance.commands.completion import backends
+from npu_assay.conformance.commands.early_checks import tell_missing
 from npu_assay.conformance.commands.shared import (
     Output,
     cores,

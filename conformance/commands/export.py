@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from npu_assay.conformance.commands.beforehand import tell_mistakes
 from npu_assay.conformance.commands.completion import operators
+from npu_assay.conformance.commands.early_checks import tell_mistakes
 from npu_assay.conformance.commands.shared import Output, backend_argument, plain, table_option, usage_errors
 
 FORMATS = ("onnx", "pt2", "tflite", "pte")

@@ -42,12 +42,12 @@ def merge(shards: tuple[Path, ...], out: Path | None, table: str | None) -> None
     shards do not make one run.
     """
     with usage_errors():
-        from npu_assay.conformance.debug.later import postpone
+        from npu_assay.conformance.debug.lazy_dynamo import postpone
 
         postpone()
         from rich.console import Console
 
-        from npu_assay.conformance.commands.concluding import conclude
+        from npu_assay.conformance.commands.finish import conclude
         from npu_assay.conformance.verify.merging import check_table
         from npu_assay.conformance.verify.merging import merge as merged
 

@@ -8,7 +8,7 @@ import time
 
 import click
 
-from npu_assay.conformance.commands.beforehand import tell_mistakes
+from npu_assay.conformance.commands.early_checks import tell_mistakes
 from npu_assay.conformance.commands.shared import (
     Seconds,
     backend_argument,

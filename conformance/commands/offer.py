@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from npu_assay.conformance.commands.beforehand import tell_mistakes
 from npu_assay.conformance.commands.completion import every_operator
+from npu_assay.conformance.commands.early_checks import tell_mistakes
 from npu_assay.conformance.commands.shared import (
     MOST,
     Output,
@@ -75,9 +75,9 @@ def offer(
     that it takes is right, 1 something is wrong, 2 usage or data error.
     """
     tell_mistakes(backend, table)
-    from npu_assay.conformance.isolation import origin
+    from npu_assay.conformance.isolation import base_process
 
-    origin.warm()  # before anything is loaded that the process of a backend must not have
+    base_process.warm()  # before anything is loaded that the process of a backend must not have
     from rich.console import Console
 
     from npu_assay.conformance.report.console import progress

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from npu_assay.conformance.common.errors import UsageError
-from npu_assay.conformance.isolation.confined import Work, confined
-from npu_assay.conformance.pte.asked import Request
+from npu_assay.conformance.isolation.sandbox import Work, confined
+from npu_assay.conformance.pte.options import Request
 from npu_assay.conformance.pte.values import Output, decode, saved
 from npu_assay.files import replacing
 

@@ -13,8 +13,8 @@ from torch.export import ExportedProgram
 
 from npu_assay.conformance.common.describing import message, type_name
 from npu_assay.conformance.programs.build import model_inputs
+from npu_assay.conformance.programs.float_form import plain_module
 from npu_assay.conformance.programs.graph import Case, Graph
-from npu_assay.conformance.programs.plain_form import plain_module
 from npu_assay.conformance.reach.flow import Flow, NoWay
 from npu_assay.conformance.run.outline import COPIES, NO_WORK
 

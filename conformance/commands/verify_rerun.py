@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from npu_assay.conformance.commands.asked import ALL, Asked
 from npu_assay.conformance.commands.shared import cores, plain
+from npu_assay.conformance.commands.verify_options import ALL, Asked
 
 if TYPE_CHECKING:
     from npu_assay.conformance.record.certificate import Certificate

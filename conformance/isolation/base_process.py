@@ -107,7 +107,7 @@ def _as_it_is(ours: socket.socket, theirs: socket.socket) -> Callable[[], None]:
 def _anew(ours: socket.socket, theirs: socket.socket) -> Callable[[], None]:
     """The action of a fork that starts a new interpreter."""
     path = os.pathsep.join(entry for entry in sys.path if entry)
-    program = [sys.executable, "-P", "-m", "npu_assay.conformance.isolation.origin", str(theirs.fileno())]
+    program = [sys.executable, "-P", "-m", "npu_assay.conformance.isolation.base_process", str(theirs.fileno())]
 
     def action() -> None:
         _leave(ours, theirs)
@@ -213,7 +213,7 @@ def _reap(flags: int) -> None:
 
 def _between(request: dict[str, Any], files: list[int], serve: Callable[[socket.socket, Any], None]) -> None:
     """Fork a keeper and its forkserver, wait for the keeper, and tell how it ended."""
-    from npu_assay.conformance.isolation import keeper
+    from npu_assay.conformance.isolation import reaper
 
     end, watched, telling = files
     adopt_orphans()
@@ -223,7 +223,7 @@ def _between(request: dict[str, Any], files: list[int], serve: Callable[[socket.
         os.close(watched)
         serve(socket.socket(fileno=end), _subject(request))
 
-    process = fork(lambda: keeper.keep(kept, watched))
+    process = fork(lambda: reaper.keep(kept, watched))
     close_files({telling})
     status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
     end_children()

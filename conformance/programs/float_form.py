@@ -12,7 +12,7 @@ from torch import Tensor, fx, nn
 
 from npu_assay.conformance.programs.build import module
 from npu_assay.conformance.programs.graph import Graph
-from npu_assay.conformance.programs.written_form import as_written
+from npu_assay.conformance.programs.module_form import as_written
 
 DEQUANTIZE = "quantized_decomposed.dequantize"
 

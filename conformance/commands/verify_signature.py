@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from npu_assay.conformance.commands.asked import Asked
 from npu_assay.conformance.commands.shared import plain
+from npu_assay.conformance.commands.verify_options import Asked
 
 if TYPE_CHECKING:
     from npu_assay.conformance.record.certificate import Certificate
