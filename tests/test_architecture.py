@@ -140,3 +140,31 @@ def test_an_operator_stands_in_few_modules() -> None:
     """relu, which everything fuses: its home, a row of each vendor, what vendors and cases share, two catalogues."""
     holding = [path.relative_to(ROOT).as_posix() for path in SOURCES if "aten.relu.default" in path.read_text()]
     assert len(holding) <= 8, holding
+
+
+CHANGING = tuple(f"conformance/{part}/" for part in ("cases", "explain", "interchange", "report"))
+"""Where imports inside of functions have no reason yet."""
+
+
+def unexplained(source: str) -> list[str]:
+    """Imports inside of functions (of several side by side the first) without a comment beside or above them."""
+    lines, found = source.splitlines(), list[str]()
+    for function in ast.walk(ast.parse(source)):
+        inside = ast.walk(function) if isinstance(function, ast.FunctionDef) else ()
+        imports = {node.lineno: node for node in inside if isinstance(node, (ast.Import, ast.ImportFrom))}
+        ends = {node.end_lineno for node in imports.values()}
+        first = [line for line in imports if line - 1 not in ends and not (line - 2 in ends and not lines[line - 2])]
+        found += [lines[at - 1].strip() for at in first if "#" not in "".join(lines[at - 2 : at])]
+    return found
+
+
+def test_imports_inside_of_functions_have_a_reason() -> None:
+    """Commands start without torch, extras may be missing, some processes must not have what judges."""
+    paths = [path for path in SOURCES if not path.relative_to(ROOT).as_posix().startswith(CHANGING)]
+    assert {path.relative_to(ROOT).as_posix(): bare for path in paths if (bare := unexplained(path.read_text()))} == {}
+
+
+def test_an_import_without_a_reason_is_seen() -> None:
+    bare, block, above = "import b", "import c  # why\n    import d\n\n    import e", "# why\n    import f"
+    source = f"import a\ndef g():\n    x = 1\n    {bare}\n    x = 2\n    {block}\n    x = 3\n    {above}\n"
+    assert unexplained(source) == [bare]

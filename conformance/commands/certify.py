@@ -22,6 +22,8 @@ from npu_assay.conformance.commands.shared import (
     usage_errors,
     workers_option,
 )
+from npu_assay.conformance.debug.lazy_dynamo import postpone
+from npu_assay.conformance.isolation.limits import Limits
 from npu_assay.conformance.programs.variation_names import CHOSEN, HOW
 from npu_assay.conformance.record.levels import LEVELS, NUMBERS
 
@@ -144,19 +146,17 @@ def certify(
     """
     if debug:
         tell_mistakes(backend, table, expression)
-        from npu_assay.conformance.debug.lazy_dynamo import postpone
-
         postpone()  # before anything that makes fake tensors is loaded
-        from npu_assay.conformance.commands.debugging import check_alone, debug_one
+        from npu_assay.conformance.commands.debugging import check_alone, debug_one  # loads torch
 
         others = {"--fuzz": fuzz, "--junit": junit, "--out": out, "--resume": resume or None, "--scheduler": scheduler}
         check_alone(others | {"--shard": shard, "--waivers": waivers})
         debug_one(backend, table, (expression, smoke, seed), level, ("vela",) if with_vela else ())
     tell_mistakes(backend, table, expression, waivers)
-    from npu_assay.conformance.isolation import base_process
+    from npu_assay.conformance.isolation import base_process  # help starts without
 
     base_process.warm()  # before anything is loaded that the process of a backend must not have
-    from rich.console import Console
+    from rich.console import Console  # slow to load
 
     from npu_assay.conformance.commands.finish import conclude
     from npu_assay.conformance.report.console import progress
@@ -164,8 +164,7 @@ def certify(
     console = Console(emoji=False)
     folder = out if out is not None else default_folder(backend, level, smoke or expression is not None, shard)
     with usage_errors():
-        from npu_assay.conformance.isolation.limits import Limits
-        from npu_assay.conformance.record.certificate import Selection
+        from npu_assay.conformance.record.certificate import Selection  # loads torch
         from npu_assay.conformance.record.waivers import load_waivers
         from npu_assay.conformance.run.session import Request, assay
 
@@ -196,7 +195,7 @@ def certify(
 
 
 def _cluster(address: str) -> Pool:
-    from npu_assay.conformance.run.cluster import Scheduler, is_exposed
+    from npu_assay.conformance.run.cluster import Scheduler, is_exposed  # loads torch
 
     if is_exposed(address):
         text = "whoever reaches it runs code as the workers' user: tls:// keeps others out (docs/many-machines.md)"

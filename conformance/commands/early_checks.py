@@ -14,6 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from npu_assay.conformance.commands.shared import refuse, usage_errors
+from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.fuzz.names import is_program
+from npu_assay.conformance.isolation.forking import fork
+from npu_assay.conformance.programs.variation_names import SIDE
 
 if TYPE_CHECKING:
     from npu_assay.conformance.programs.graph import Case
@@ -36,7 +40,7 @@ def tell_missing(model: str, specs: Sequence[str]) -> None:
     """End the command likewise if a backend is unknown, or the file of a model is not there."""
     if "torch" not in sys.modules:
         with usage_errors():
-            from npu_assay.conformance.backend.loading import target
+            from npu_assay.conformance.backend.loading import target  # help starts without
             from npu_assay.conformance.explain.named import check_file, names_file
 
             for spec in specs:
@@ -47,8 +51,6 @@ def tell_missing(model: str, specs: Sequence[str]) -> None:
 
 def _of_fork(found: Callable[[], str]) -> str:
     """What a function returns in a fork of this process without torch; "" if it fails, as where it needs torch."""
-    from npu_assay.conformance.isolation.forking import fork
-
     reading, writing = os.pipe()
     with open(reading, encoding="utf-8") as answer:
         process = fork(lambda: _answer(writing, found))
@@ -65,9 +67,8 @@ def _answer(writing: int, found: Callable[[], str]) -> None:
 
 def _mistake(backend: str, table: str | None, expression: str | None, waivers: Path | None) -> str:
     """The first mistake in words; "" if none is seen without loading the backend."""
-    from npu_assay.conformance.backend.loading import target
+    from npu_assay.conformance.backend.loading import target  # help starts without
     from npu_assay.conformance.backend.stated_table import stated_table
-    from npu_assay.conformance.common.errors import UsageError
     from npu_assay.conformance.record.waivers import load_waivers
     from npu_assay.conformance.table import TableError, load_table
 
@@ -88,9 +89,7 @@ def _check_selects(table: Table, expression: str | None) -> None:
 
     The operators that it names come first: where one of their cases matches, those of the others are not made.
     """
-    from npu_assay.conformance.findings import regression
-    from npu_assay.conformance.fuzz.names import is_program
-    from npu_assay.conformance.programs.variation_names import SIDE
+    from npu_assay.conformance.findings import regression  # what judges, which a backend's process must not have
     from npu_assay.conformance.run.selection import cases_of, compile_expression, none_selected
     from npu_assay.reference.outside import points
 

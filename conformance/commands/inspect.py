@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from npu_assay.conformance.commands.shared import backends_option, memory_option, timeout_option, usage_errors
+from npu_assay.conformance.isolation.limits import Limits
 
 
 @click.command("inspect")
@@ -21,11 +22,10 @@ def inspect_(model: Path, specs: tuple[str, ...], as_json: bool, timeout: float,
 
     Exit codes: 0 shown, 2 usage or data error.
     """
-    from rich.console import Console
+    from rich.console import Console  # slow to load
 
     with usage_errors():
-        from npu_assay.conformance.isolation.limits import Limits
-        from npu_assay.conformance.pte.summary import summary_of
+        from npu_assay.conformance.pte.summary import summary_of  # help starts without
         from npu_assay.conformance.pte.text import WIDTH, print_summary
 
         summary = summary_of(model, specs, Limits(timeout, memory))

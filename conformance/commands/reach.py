@@ -20,6 +20,7 @@ from npu_assay.conformance.commands.shared import (
     workers_option,
     write_file,
 )
+from npu_assay.conformance.common.errors import UsageError
 
 RIGHT, WRONG = 0, 1
 
@@ -69,8 +70,7 @@ def reach(
     """
     tell_mistakes(backend, table, expression)
     with usage_errors():
-        from npu_assay.conformance.backend.loading import load_backend
-        from npu_assay.conformance.common.errors import UsageError
+        from npu_assay.conformance.backend.loading import load_backend  # loads torch
         from npu_assay.conformance.reach.asking import ask
         from npu_assay.conformance.reach.report import as_lines, lines
         from npu_assay.conformance.run.selection import all_cases, none_selected, select
@@ -98,7 +98,7 @@ def reach(
 
 def _failed(run: Path, backend: str, table: str, each: int | None) -> Collection[str]:
     """The cases that failed in a run: a folder or archive of it, or its results alone, compressed with xz."""
-    from npu_assay.conformance.compare.drift_run import read_drift
+    from npu_assay.conformance.compare.drift_run import read_drift  # loads torch
     from npu_assay.conformance.findings.triage import causes_of, read, spread, triage
 
     found = read(run, backend, table) if run.suffix == ".xz" else read_drift(run)

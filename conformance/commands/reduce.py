@@ -9,6 +9,8 @@ import click
 from npu_assay.conformance.commands.completion import backends, every_operator
 from npu_assay.conformance.commands.early_checks import tell_missing
 from npu_assay.conformance.commands.shared import Output, memory_option, plain, timeout_option, usage_errors, write_file
+from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.isolation.limits import Limits
 
 FOUND, NOTHING = 0, 1
 KINDS = ("undelegated", "wrong", "crash", "op")
@@ -46,11 +48,9 @@ def reduce(
     Exit codes: 0 found, 1 no operator shows it alone, 2 usage or data error.
     """
     tell_missing(model, (spec,))
-    with usage_errors():
-        from npu_assay.conformance.common.errors import UsageError
-        from npu_assay.conformance.explain.confining import Request, reduced
-        from npu_assay.conformance.isolation.limits import Limits
+    from npu_assay.conformance.explain.confining import Request, reduced  # slow to load
 
+    with usage_errors():
         if what == "op" and name is None:
             raise UsageError("--of op: expected --op NAME beside it")
         request = Request(model, (spec,), calibrate, Limits(timeout, memory), dynamic=dynamic)

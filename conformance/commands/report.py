@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from npu_assay.conformance.commands.shared import Output, plain, usage_errors, write_file
+from npu_assay.conformance.common.errors import UsageError
 
 
 @click.command()
@@ -26,8 +27,7 @@ def report(folder: Path, since: Path | None, out: Path | None, force: bool) -> N
     The run's own report.html stays as it is. Exit codes: 0 written, 2 usage or data error.
     """
     with usage_errors():
-        from npu_assay.conformance.common.errors import UsageError
-        from npu_assay.conformance.report.recorded import page_of
+        from npu_assay.conformance.report.recorded import page_of  # slow to load
 
         name = folder.resolve().name.removesuffix(".zip")
         target = out if out is not None else Path(f"{name}.html")

@@ -7,6 +7,8 @@ from pathlib import Path
 import click
 
 from npu_assay.conformance.commands.shared import Output, backends_option, memory_option, timeout_option, usage_errors
+from npu_assay.conformance.isolation.limits import Limits
+from npu_assay.conformance.pte.options import Request
 
 
 @click.command()
@@ -42,12 +44,10 @@ def run(
 
     Exit codes: 0 there are outputs, 2 usage or data error.
     """
-    from rich.console import Console
+    from rich.console import Console  # slow to load
 
     with usage_errors():
-        from npu_assay.conformance.isolation.limits import Limits
-        from npu_assay.conformance.pte.options import Request
-        from npu_assay.conformance.pte.run import rows
+        from npu_assay.conformance.pte.run import rows  # help starts without
         from npu_assay.conformance.pte.run import run as run_model
         from npu_assay.conformance.pte.text import WIDTH, print_table
 

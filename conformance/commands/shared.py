@@ -14,6 +14,7 @@ import click
 
 from npu_assay.conformance.ci.annotation import annotation, running
 from npu_assay.conformance.commands.completion import backends, tables
+from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.common.escaped import plain as plain
 from npu_assay.files import check_place, write_whole
 
@@ -115,8 +116,7 @@ memory_option = click.option(
 @contextmanager
 def usage_errors() -> Iterator[None]:
     """One line and exit code 2 for what the user can put right."""
-    from npu_assay.conformance.common.errors import UsageError
-    from npu_assay.conformance.table import TableError
+    from npu_assay.conformance.table import TableError  # help starts without
     from npu_assay.reference.outside import OutsideError
 
     try:

@@ -7,6 +7,7 @@ import click
 from npu_assay.conformance.commands.completion import operators
 from npu_assay.conformance.commands.early_checks import tell_mistakes
 from npu_assay.conformance.commands.shared import backend_argument, table_option, usage_errors
+from npu_assay.conformance.debug.lazy_dynamo import postpone
 
 
 @click.command()
@@ -22,14 +23,12 @@ def show(backend: str, operator: str | None, table: str | None) -> None:
     """
     if operator is not None and "/" in operator:
         tell_mistakes(backend, table, operator)
-        from npu_assay.conformance.debug.lazy_dynamo import postpone
-
         postpone()  # before anything that makes fake tensors is loaded
-        from npu_assay.conformance.commands.debugging import show_case
+        from npu_assay.conformance.commands.debugging import show_case  # loads torch
 
         show_case(backend, table, operator)
         return
-    from npu_assay.conformance.report.listing import table_text
+    from npu_assay.conformance.report.listing import table_text  # slow to load
 
     with usage_errors():
         click.echo(table_text(backend, operator, table))

@@ -12,7 +12,10 @@ from npu_assay.conformance.commands.completion import backends, tables
 from npu_assay.conformance.commands.shared import MOST, Output, Seconds, plain, usage_errors, workers_option
 from npu_assay.conformance.commands.verify_options import ALL, Asked
 from npu_assay.conformance.common.memory import many_records
+from npu_assay.conformance.debug.lazy_dynamo import postpone
 from npu_assay.conformance.record.levels import LEVELS, NUMBERS, reaches, unjudged
+from npu_assay.conformance.record.names import ATTESTATION
+from npu_assay.conformance.record.read import read_contents
 
 if TYPE_CHECKING:
     from npu_assay.conformance.verify.verification import Verification
@@ -119,11 +122,8 @@ def verify(
     Exit codes: 0 certified, and all that was asked for agrees; 1 not; 2 a usage or data error.
     """
     with many_records():  # modules are many, too
-        from npu_assay.conformance.commands.verify_rerun import run_again
+        from npu_assay.conformance.commands.verify_rerun import run_again  # slow to load
         from npu_assay.conformance.commands.verify_signature import signed as signed_by
-        from npu_assay.conformance.debug.lazy_dynamo import postpone
-        from npu_assay.conformance.record.names import ATTESTATION
-        from npu_assay.conformance.record.read import read_contents
         from npu_assay.conformance.verify.signing import read_public_key
         from npu_assay.conformance.verify.verification import verify_contents
 
@@ -163,7 +163,7 @@ def _print_found(found: Verification) -> None:
 
 def _print_verdict(folder: Path, found: Verification, right: bool, asked: str, trust: list[str]) -> None:
     """Counts, what speaks against the verdict, and a last line: the verdict, what is waived, who says so."""
-    from npu_assay.conformance.record.certificate import TRUST, verdict_text
+    from npu_assay.conformance.record.certificate import TRUST, verdict_text  # slow to load
 
     if found.verdict is not None:
         click.echo(", ".join(f"{count} {name}" for name, count in found.verdict.counts.items()))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from npu_assay.conformance.common.errors import UsageError
+
 ALL = 0  # cases to run again: every one
 
 
@@ -25,8 +27,6 @@ class Asked:
 
     def check(self) -> None:
         """Raise a usage error for an option that nothing is done with."""
-        from npu_assay.conformance.common.errors import UsageError
-
         given = {
             "--seed": self.seed,
             "--draw": self.draw,

@@ -11,6 +11,7 @@ import click
 
 from npu_assay.conformance.commands.shared import cores, plain
 from npu_assay.conformance.commands.verify_options import ALL, Asked
+from npu_assay.conformance.isolation.limits import Limits
 
 if TYPE_CHECKING:
     from npu_assay.conformance.record.certificate import Certificate
@@ -24,7 +25,7 @@ DRAW_BITS = 53  # of a seed that nobody can have guessed, which JSON's readers k
 
 def run_again(contents: Contents, certificate: Certificate, asked: Asked, today: datetime.date) -> Rerun:
     """Run cases again, print where they differ, and write the record."""
-    from rich.console import Console
+    from rich.console import Console  # loads torch
 
     from npu_assay.conformance.report.console import progress
     from npu_assay.conformance.verify.rerun import Request, rerun
@@ -55,8 +56,7 @@ def run_again(contents: Contents, certificate: Certificate, asked: Asked, today:
 
 def _limits(certificate: Certificate, asked: Asked) -> Any:
     """The certificate's limits, or what was given in their place."""
-    from npu_assay.conformance.isolation.limits import Limits
-    from npu_assay.conformance.verify.rerun import recorded_limits
+    from npu_assay.conformance.verify.rerun import recorded_limits  # loads torch
 
     if asked.timeout is not None and asked.memory is not None:
         return Limits(asked.timeout, asked.memory)
@@ -69,7 +69,7 @@ def _limits(certificate: Certificate, asked: Asked) -> Any:
 
 def _odds(again: Rerun) -> str:
     """A sentence on how often a draw of so many cases shows nothing of a record that was changed."""
-    from npu_assay.conformance.verify.rerun import missed
+    from npu_assay.conformance.verify.rerun import missed  # loads torch
 
     hundredth = -(-again.known // 100)
     one, more = (f"{100 * missed(again.known, again.ran, count):.1f}" for count in (1, hundredth))

@@ -9,6 +9,7 @@ import click
 
 from npu_assay.conformance.commands.shared import plain
 from npu_assay.conformance.commands.verify_options import Asked
+from npu_assay.conformance.record.names import ATTESTATION
 
 if TYPE_CHECKING:
     from npu_assay.conformance.record.certificate import Certificate
@@ -22,8 +23,7 @@ FILES = 3  # differing files of a backend
 
 def signed(contents: Contents, found: Verification, verifier: Verifier, asked: Asked) -> Checked:
     """Check the signature, and print what speaks against it and whether the backend that is here is the signed one."""
-    from npu_assay.conformance.record.names import ATTESTATION
-    from npu_assay.conformance.verify.attestation import Checked, check, read_attestation
+    from npu_assay.conformance.verify.attestation import Checked, check, read_attestation  # slow to load
 
     data = contents.files.get(ATTESTATION) if asked.attestation is None else read_attestation(asked.attestation)
     if found.certificate is None:
@@ -41,7 +41,7 @@ def signed(contents: Contents, found: Verification, verifier: Verifier, asked: A
 
 def _backend_here(certificate: Certificate, spec: str | None) -> tuple[str, bool]:
     """Whether the backend's files here are those of the certificate, in words and as an answer. Runs none of it."""
-    from npu_assay.conformance.backend.installed import installed_sources
+    from npu_assay.conformance.backend.installed import installed_sources  # slow to load
     from npu_assay.conformance.verify.rerun_sources import file_problems
 
     name = str(certificate.backend["spec"]) if spec is None else spec

@@ -184,9 +184,9 @@ def _send(message: bytes, files: list[int]) -> None:
 
 def main(number: int) -> None:
     """Fork a forkserver for each request, until the run ends."""
-    import torch
+    import torch  # once, for all forkservers
 
-    from npu_assay.conformance.isolation import forkserver  # what all nurseries need is loaded here, once
+    from npu_assay.conformance.isolation import forkserver  # what all forkservers need is loaded here, once
 
     torch.set_num_threads(1)
     for stop in (signal.SIGINT, signal.SIGTERM):
@@ -213,7 +213,7 @@ def _reap(flags: int) -> None:
 
 def _between(request: dict[str, Any], files: list[int], serve: Callable[[socket.socket, Any], None]) -> None:
     """Fork a keeper and its forkserver, wait for the keeper, and tell how it ended."""
-    from npu_assay.conformance.isolation import reaper
+    from npu_assay.conformance.isolation import reaper  # by each new process
 
     end, watched, telling = files
     adopt_orphans()
@@ -232,7 +232,7 @@ def _between(request: dict[str, Any], files: list[int], serve: Callable[[socket.
 
 def _subject(request: dict[str, Any]) -> Any:
     """The forkserver's subject, after taking over the run's folder, environment and path, without what judges."""
-    from npu_assay.conformance.adapters import adapted
+    from npu_assay.conformance.adapters import adapted  # loads torch
     from npu_assay.conformance.isolation.forkserver import Subject
 
     sys.path[:] = request["path"]

@@ -22,7 +22,7 @@ def run(request: Request) -> list[Output]:
         raise UsageError(f"{request.out}: it exists already, expected a new file (--force writes over it)")
 
     def prepare() -> Work:
-        from npu_assay.conformance.backend.loading import by_delegate
+        from npu_assay.conformance.backend.loading import by_delegate  # loads torch
         from npu_assay.conformance.pte.execute import executed
 
         backends = by_delegate(request.backends)

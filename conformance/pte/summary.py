@@ -16,7 +16,7 @@ def summary_of(path: Path, backends: tuple[str, ...], limits: Limits) -> Summary
     """Everything about a model; `backends`, besides installed ones, read the delegates' blobs. Raises UsageError."""
 
     def prepare() -> Work:
-        from npu_assay.conformance.backend.loading import by_delegate
+        from npu_assay.conformance.backend.loading import by_delegate  # loads torch
         from npu_assay.conformance.pte.contents import inspect
 
         found = by_delegate(backends)

@@ -101,7 +101,7 @@ def open_sizes(graph: Graph) -> Any:
 
 
 def _quantised(program: ExportedProgram, quantizer: Any, inputs: Sequence[Tensor], graph: Graph) -> ExportedProgram:
-    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e  # optional
 
     prepared = prepare_pt2e(program.module(check_guards=False), quantizer)
     prepared(*inputs)

@@ -75,7 +75,7 @@ def compiler(backend_id: str, compile_: Compile) -> type[BackendDetails]:
     """A compiler class of that name, which gives `compile_` a program and compile specs of ExecuTorch's classes."""
 
     def preprocess(edge_program: ExportedProgram, compile_specs: list[CompileSpec]) -> PreprocessResult:
-        from executorch.exir.backend.compile_spec_schema import CompileSpec as TheirSpec
+        from executorch.exir.backend.compile_spec_schema import CompileSpec as TheirSpec  # optional
 
         specs = [TheirSpec(spec.key, spec.value) for spec in compile_specs]
         with quiet(), unwritten(), idle(), lighter():

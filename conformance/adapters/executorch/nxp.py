@@ -41,7 +41,7 @@ def _stand_in() -> ModuleType:
 def partitioner(**options: Any) -> Any:
     """NeutronPartitioner for the target; the options are those of its constructor."""
     with quiet():
-        from executorch.backends.nxp.backend.neutron_target_spec import NeutronTargetSpec
+        from executorch.backends.nxp.backend.neutron_target_spec import NeutronTargetSpec  # optional
         from executorch.backends.nxp.neutron_partitioner import NeutronPartitioner
         from executorch.backends.nxp.nxp_backend import generate_neutron_compile_spec
 

@@ -67,7 +67,7 @@ def _at_traced_sizes(module: fx.GraphModule) -> Any:
 @cache
 def _runtime() -> Any:
     with quiet():
-        from executorch.runtime import Runtime
+        from executorch.runtime import Runtime  # optional
 
         return Runtime.get()
 
