@@ -45,7 +45,7 @@ def test_imports_go_one_way() -> None:
         ("reference/arithmetic/tflite/rounding.py", "from npu_assay.partitioners.common.int8 import output"),
         ("reference/integer/operand.py", "from npu_assay.partitioners.common import rescale"),
         ("reference/golden/bounded.py", "from npu_assay.partitioners.xnnpack.kernels import dynamic"),
-        ("conformance/judge/float_golden.py", "from npu_assay.partitioners.common.int8 import products"),
+        ("conformance/judge/float_golden.py", "from npu_assay.partitioners.common.int8 import conv"),
         ("conformance/judge/integer_golden.py", "from npu_assay.partitioners.neutron import device"),
         ("partitioners/neutron/device/elementwise.py", "from npu_assay.reference.arithmetic import tflite"),
         ("partitioners/xnnpack/kernels/fma.py", "from npu_assay.reference.arithmetic.xnnpack import fused"),
