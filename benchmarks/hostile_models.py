@@ -41,8 +41,8 @@ from watching import watched
 from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.explain.confining import Request, found
 from npu_assay.conformance.explain.models import load_model
-from npu_assay.conformance.isolation.confined import Work, confined
 from npu_assay.conformance.isolation.limits import Limits
+from npu_assay.conformance.isolation.sandbox import Work, confined
 
 LIMITS = Limits(20.0, 1024)
 BASES = ("images of any number", "buffers", "recurrent", "regions", "a loop", "views", "other inputs", "functions")

@@ -4,7 +4,7 @@
     python -m benchmarks.zoo --out zoo.json [--backend neutron] [-k resnet] [--seconds 300]
 
 A line for each model and backend; an error, a delegate without operators, or an operator that no program of its own
-says, makes the exit code 1. With `--table` the file that is there is printed as the rows of docs/zoo.md.
+says, makes the exit code 1. With `--table` the file that is there is printed as the rows of docs/lab/zoo.md.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ Each model is quantized as `assay explain --calibrate random` does it (`--float`
 both sides lower that program in turns. Printed: the delegates of each and the operators that it leaves, the median
 processor time of lowering and how often ours goes into theirs, and how far the outputs of ExecuTorch's program, on its
 own runtime, are from those of ours on the simulated device. Each model has a process of its own, which may crash or
-hang. With `--table` the file that is there is printed as the rows of docs/zoo.md.
+hang. With `--table` the file that is there is printed as the rows of docs/lab/zoo.md.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def side_of(program: ExportedProgram, taken: float) -> Side:
 
 def compared(name: str, whole: bool, rounds: int) -> Line:
     """Lower one model by both sides, and run both programs. whole: float32, as it is."""
-    from npu_assay.conformance.adapters.executorch.quiet import quiet
+    from npu_assay.conformance.adapters.executorch.silence import quiet
     from npu_assay.conformance.adapters.executorch.xnn import execute, partitioner
 
     with quiet():

@@ -8,7 +8,7 @@ from importlib import import_module
 
 import click
 
-from npu_assay.conformance.commands.told import COMMANDS, FIRST, Commands, epilog
+from npu_assay.conformance.commands.help_texts import COMMANDS, FIRST, Commands, epilog
 
 
 @click.group("main", cls=Commands, context_settings={"help_option_names": ["-h", "--help"]}, epilog=epilog(FIRST))

@@ -88,7 +88,7 @@ def targets(config: pytest.Config) -> tuple[Target, ...]:
 
 
 def _load(spec: str, named: str | None) -> Target:
-    import torch
+    import torch  # slow to load
 
     from npu_assay.conformance.backend.loading import BackendSpecError, load_backend
     from npu_assay.conformance.isolation.imports import unchanged

@@ -21,7 +21,7 @@ from npu_assay.partitioners.exir.blob import DTYPES, pack, unpack
 from npu_assay.partitioners.exir.nodes import argument, pair, rank, shape
 from npu_assay.partitioners.exir.ops import edge_op
 from npu_assay.partitioners.exir.rules import Rule, rule
-from npu_assay.partitioners.exir.simple import Cluster, ClusterPartitioner, only_cluster
+from npu_assay.partitioners.exir.single_op import Cluster, ClusterPartitioner, only_cluster
 
 Check = Callable[[fx.Node, Cluster | None], str | None]
 POOLS = ("aten.avg_pool2d.default", "aten.max_pool2d_with_indices.default", "aten.max_pool2d.default")

@@ -45,7 +45,7 @@ def test_imports_go_one_way() -> None:
         ("reference/arithmetic/tflite/rounding.py", "from npu_assay.partitioners.common.int8 import output"),
         ("reference/integer/operand.py", "from npu_assay.partitioners.common import rescale"),
         ("reference/golden/bounded.py", "from npu_assay.partitioners.xnnpack.kernels import dynamic"),
-        ("conformance/judge/float_golden.py", "from npu_assay.partitioners.common.int8 import products"),
+        ("conformance/judge/float_golden.py", "from npu_assay.partitioners.common.int8 import conv"),
         ("conformance/judge/integer_golden.py", "from npu_assay.partitioners.neutron import device"),
         ("partitioners/neutron/device/elementwise.py", "from npu_assay.reference.arithmetic import tflite"),
         ("partitioners/xnnpack/kernels/fma.py", "from npu_assay.reference.arithmetic.xnnpack import fused"),
@@ -142,9 +142,29 @@ def test_an_operator_stands_in_few_modules() -> None:
     assert len(holding) <= 8, holding
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="0.1.0 had 67,000; explain, predicates, the search of coverage and all of core ATen came to it",
-)
-def test_the_product_has_fewer_lines_than_0_1_0() -> None:
-    assert sum(len(path.read_text().splitlines()) for path in SOURCES) < 67_000
+CHANGING = tuple(f"conformance/{part}/" for part in ("cases", "explain", "interchange", "report"))
+"""Where imports inside of functions have no reason yet."""
+
+
+def unexplained(source: str) -> list[str]:
+    """Imports inside of functions (of several side by side the first) without a comment beside or above them."""
+    lines, found = source.splitlines(), list[str]()
+    for function in ast.walk(ast.parse(source)):
+        inside = ast.walk(function) if isinstance(function, ast.FunctionDef) else ()
+        imports = {node.lineno: node for node in inside if isinstance(node, (ast.Import, ast.ImportFrom))}
+        ends = {node.end_lineno for node in imports.values()}
+        first = [line for line in imports if line - 1 not in ends and not (line - 2 in ends and not lines[line - 2])]
+        found += [lines[at - 1].strip() for at in first if "#" not in "".join(lines[at - 2 : at])]
+    return found
+
+
+def test_imports_inside_of_functions_have_a_reason() -> None:
+    """Commands start without torch, extras may be missing, some processes must not have what judges."""
+    paths = [path for path in SOURCES if not path.relative_to(ROOT).as_posix().startswith(CHANGING)]
+    assert {path.relative_to(ROOT).as_posix(): bare for path in paths if (bare := unexplained(path.read_text()))} == {}
+
+
+def test_an_import_without_a_reason_is_seen() -> None:
+    bare, block, above = "import b", "import c  # why\n    import d\n\n    import e", "# why\n    import f"
+    source = f"import a\ndef g():\n    x = 1\n    {bare}\n    x = 2\n    {block}\n    x = 3\n    {above}\n"
+    assert unexplained(source) == [bare]

@@ -16,7 +16,7 @@ from npu_assay.conformance.run.one_case import run_case
 from npu_assay.conformance.table import load_table
 from npu_assay.partitioners.exir.nodes import operand
 from npu_assay.partitioners.xnnpack import backend
-from npu_assay.partitioners.xnnpack.lowering import normalisation, products
+from npu_assay.partitioners.xnnpack.lowering import linear, normalization
 from npu_assay.partitioners.xnnpack.lowering.context import Context
 
 TABLE = load_table("xnnpack@1.5")
@@ -52,9 +52,9 @@ def test_one_fold_for_shared_weights_is_seen(monkeypatch: pytest.MonkeyPatch) ->
     kept: dict[object, tuple[Tensor, Tensor]] = {}
 
     def once(ctx: Context, norm: fx.Node, product: fx.Node) -> tuple[Tensor, Tensor]:
-        return kept.setdefault(operand(product, 1), normalisation.folded(ctx, norm, product))
+        return kept.setdefault(operand(product, 1), normalization.folded(ctx, norm, product))
 
-    monkeypatch.setattr(products, "folded", once)
+    monkeypatch.setattr(linear, "folded", once)
     assert failing() == {"used_twice_with_a_batch_norm_each"}
 
 
@@ -64,7 +64,7 @@ def test_a_fold_with_another_consumer_is_seen(monkeypatch: pytest.MonkeyPatch) -
     def last(node: fx.Node) -> fx.Node | None:
         return next(reversed(node.users), None)
 
-    monkeypatch.setattr(normalisation, "only_user", last)
+    monkeypatch.setattr(normalization, "only_user", last)
     assert failing() >= {"batch_norm_is_the_second_consumer", "two_batch_norms_after"}
     assert failing() <= NAMED
 
@@ -73,10 +73,10 @@ def test_a_shift_that_is_lost_without_a_bias_is_seen(monkeypatch: pytest.MonkeyP
     """Most modules before a norm have no bias, as the norm has one."""
 
     def lost(ctx: Context, norm: fx.Node, product: fx.Node) -> tuple[Tensor, Tensor]:
-        weight, shift = normalisation.folded(ctx, norm, product)
+        weight, shift = normalization.folded(ctx, norm, product)
         return weight, shift if operand(product, 2) is not None else torch.zeros_like(shift)
 
-    monkeypatch.setattr(products, "folded", lost)
+    monkeypatch.setattr(linear, "folded", lost)
     assert failing() == {"batch_norm_and_relu_after"}
 
 

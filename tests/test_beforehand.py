@@ -11,8 +11,8 @@ import torch
 from click.testing import CliRunner
 
 from npu_assay.conformance.cli import main
-from npu_assay.conformance.commands import beforehand
-from npu_assay.conformance.commands.beforehand import tell_mistakes
+from npu_assay.conformance.commands import early_checks
+from npu_assay.conformance.commands.early_checks import tell_mistakes
 
 WITHOUT_TORCH = """
 import sys
@@ -71,7 +71,7 @@ def test_what_is_right_is_not_held_up() -> None:
     """Nor does the command load what judges, which the process of a backend must not have."""
     program = """
 import sys
-from npu_assay.conformance.commands.beforehand import tell_mistakes
+from npu_assay.conformance.commands.early_checks import tell_mistakes
 tell_mistakes("neutron", None, "abs and outside")
 tell_mistakes("neutron", None, "aten.abs.default/operator/accept/baseline")
 tell_mistakes("neutron-1.4", None, "bmm")
@@ -80,7 +80,7 @@ tell_mistakes("fake_backend:backend", None, "zzzz")
 for expression in ("aten.mean.dim/operator/variation/argument.keepdim_False.baseline", "mean and variation",
                    "regression/arm-clamp-crossed-bounds"):
     tell_mistakes("neutron", None, expression)
-from npu_assay.conformance.isolation.origin import JUDGES
+from npu_assay.conformance.isolation.base_process import JUDGES
 print([name for name in (*JUDGES, "torch") if name in sys.modules])
 """
     done = alone(program)
@@ -94,7 +94,7 @@ import sys
 from npu_assay.conformance.cli import main
 given = "neutron --shard 1/2 --level tags -k abs --seed 3 --fuzz 2 --timeout 9 -n 1 --junit j.xml --out o --smoke"
 main.commands["certify"].make_context("certify", given.split())
-from npu_assay.conformance.isolation.origin import JUDGES
+from npu_assay.conformance.isolation.base_process import JUDGES
 print([name for name in (*JUDGES, "torch") if name in sys.modules])
 """
     done = alone(program)
@@ -103,7 +103,7 @@ print([name for name in (*JUDGES, "torch") if name in sys.modules])
 
 def test_a_look_that_fails_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """It may need torch, which it does not get: then the command finds out."""
-    assert beforehand._of_fork(lambda: "told") == "told"
-    assert beforehand._of_fork(lambda: str(__import__("torch"))) == ""
-    monkeypatch.setattr(beforehand, "_of_fork", lambda found: pytest.fail("it looked"))
+    assert early_checks._of_fork(lambda: "told") == "told"
+    assert early_checks._of_fork(lambda: str(__import__("torch"))) == ""
+    monkeypatch.setattr(early_checks, "_of_fork", lambda found: pytest.fail("it looked"))
     tell_mistakes("nosuch", None)

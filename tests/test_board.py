@@ -24,9 +24,9 @@ from npu_assay.conformance.board.reading import asked, read
 from npu_assay.conformance.board.tracks import cell, tracks
 from npu_assay.conformance.cli import main
 from npu_assay.conformance.record.certificate import Selection
-from npu_assay.conformance.record.levels import Shard
 from npu_assay.conformance.record.names import CERTIFICATE, RESULTS
 from npu_assay.conformance.record.results import Failure, Reason, to_line
+from npu_assay.conformance.record.shard import Shard
 from npu_assay.conformance.record.waivers import Waiver
 from npu_assay.conformance.report.symptoms import ABSENT
 

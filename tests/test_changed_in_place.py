@@ -15,7 +15,7 @@ from test_quantizer_reports import TINY, pytestmark
 from torch import Tensor, nn
 from torchao.quantization.pt2e.quantize_pt2e import prepare_pt2e
 
-from npu_assay.partitioners.exir.changed_in_place import ChangedInPlaceWarning
+from npu_assay.partitioners.exir.in_place_warning import ChangedInPlaceWarning
 
 __all__ = ["pytestmark"]
 

@@ -122,8 +122,8 @@ def test_torch_is_loaded_once_for_the_run_and_the_process_of_the_backend(tmp_pat
     """The process that backends come from is a copy of the run, made before the run has loaded what judges."""
     code = f"""
 from npu_assay.conformance import cli
-from npu_assay.conformance.isolation import origin
-origin._anew = None  # what would start Python, and torch, a second time
+from npu_assay.conformance.isolation import base_process
+base_process._anew = None  # what would start Python, and torch, a second time
 cli.main(["certify", "fake_backend:backend", "-k", {NEG!r}, "-n", "1", "--out", {str(tmp_path / "out")!r}])
 """
     path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])

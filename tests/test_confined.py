@@ -19,8 +19,8 @@ from pte_programs import added, delegated, plan
 from npu_assay.conformance.backend.loading import by_delegate
 from npu_assay.conformance.cli import main
 from npu_assay.conformance.common.errors import UsageError
-from npu_assay.conformance.isolation.confined import confined
 from npu_assay.conformance.isolation.limits import Limits
+from npu_assay.conformance.isolation.sandbox import confined
 from npu_assay.partitioners.exir.pte import KernelCall, Operator, Program, write
 
 TESTS = Path(__file__).parent

@@ -2,7 +2,7 @@
 
 Every fault of the catalogues is tried on a few of the cases that show it. A fault of a partitioner must be told as
 delegation, with its rule; one of a compiler or a device as an error in a stage, as a rounding, or as wrong numbers; and
-where a pattern of wrong numbers is told, it must be one that this kind of fault can make. docs/faults.md has the rates.
+where a pattern of wrong numbers is told, it must be one that this kind of fault can make: docs/lab/mutants.md.
 """
 
 from __future__ import annotations

@@ -23,10 +23,10 @@ from npu_assay.conformance.record.certificate import (
     read_certificate,
 )
 from npu_assay.conformance.record.folder import sha256
-from npu_assay.conformance.record.levels import Shard
 from npu_assay.conformance.record.names import CERTIFICATE, RESULTS
 from npu_assay.conformance.record.read import read_folder
 from npu_assay.conformance.record.results import CaseResult, Failure, Reason
+from npu_assay.conformance.record.shard import Shard
 
 
 @pytest.fixture(scope="module")

@@ -22,6 +22,7 @@ BACKENDS: dict[str, str] = PROJECT["entry-points"]["npu_assay.backends"]
 DOCUMENTS = (
     ROOT / "README.md",
     *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs" / "lab").glob("*.md")),
     *sorted((ROOT / "docs" / "reports").glob("*.md")),
 )
 COMMAND = re.compile(r"^    (?:\$ )?((?:[A-Z]+=\S+ )?(?:assay|pip|pytest|python|tox) .*)$", re.MULTILINE)

@@ -10,12 +10,12 @@ from neutron_graphs import Builder as PlainBuilder
 from torch import fx
 
 from npu_assay.partitioners.ethosu.kernels import Unpredictable, codes
-from npu_assay.partitioners.ethosu.kernels.products import Product
+from npu_assay.partitioners.ethosu.kernels.linear import Product
 from npu_assay.partitioners.ethosu.kernels.rescale import of_product
 from npu_assay.partitioners.ethosu.lowering.model import ModelBuilder
 from npu_assay.partitioners.ethosu.lowering.values import Value, mapped
-from npu_assay.partitioners.ethosu.support.movement import _fits
-from npu_assay.partitioners.ethosu.support.resizing import Axis, _axis
+from npu_assay.partitioners.ethosu.support.layout import _fits
+from npu_assay.partitioners.ethosu.support.resize import Axis, _axis
 from npu_assay.partitioners.exir.ops import DEQUANTIZE_PER_CHANNEL, DEQUANTIZE_PER_TENSOR, QUANTIZE_PER_TENSOR
 
 CONVOLUTION = "aten.convolution.default"

@@ -11,7 +11,7 @@ from npu_assay.conformance.run.one_case import run_case
 from npu_assay.conformance.table import load_table
 from npu_assay.partitioners.ethosu import ethos_u85
 from npu_assay.reference.golden import Bounded
-from npu_assay.reference.golden.slack_tosa import largest_within, slack
+from npu_assay.reference.golden.error_bound_tosa import error_bound, largest_within
 
 X = Value("x", (1, 2, 2, 4), Quant(0.08, 1), Fill("ramp"))
 PLAIN = Value("k", (1, 2, 2, 4), None, Fill(seed=3), dtype="int8")
@@ -54,7 +54,7 @@ def test_a_jump_of_a_table_counts_for_an_operand_that_may_be_there(off: float, r
     """Between the entries at 16/32 and 17/32 the line goes from 0 to 1; the function jumps."""
     step = 2.0**-12
     x = Bounded(torch.tensor([0.45], dtype=torch.float64), torch.tensor([off], dtype=torch.float64), step)
-    found = slack("aten.round.default", {"self": x}, x, step, wide=True)
+    found = error_bound("aten.round.default", {"self": x}, x, step, wide=True)
     assert isinstance(found, torch.Tensor)
     assert bool((found * step > 0.25).all()) == reaches
 

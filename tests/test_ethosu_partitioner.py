@@ -26,7 +26,7 @@ from npu_assay.partitioners.exir import run_program, to_backend, to_edge
 from npu_assay.partitioners.exir.backend import Rejection
 from npu_assay.partitioners.exir.ops import DEQUANTIZE, QUANTIZE, edge_op, target_name
 from npu_assay.partitioners.exir.program import copy_program
-from npu_assay.partitioners.exir.reach import Reach, in_a_circle
+from npu_assay.partitioners.exir.reachability import Reach, in_a_circle
 
 ABS, ADD, SQRT, VIEW = "aten.abs.default", "aten.add.Tensor", "aten.sqrt.default", "aten.view_copy.default"
 SIGMOID = "aten.sigmoid.default"

@@ -24,7 +24,7 @@ from npu_assay.partitioners.ethosu.quantizer import (
 )
 from npu_assay.partitioners.ethosu.support.common import MARK
 from npu_assay.partitioners.exir.annotations import ANNOTATION
-from npu_assay.partitioners.exir.changed_in_place import ChangedInPlaceWarning
+from npu_assay.partitioners.exir.in_place_warning import ChangedInPlaceWarning
 
 # torch's own export code and torchao call deprecated torch functions; nothing here can change that.
 pytestmark = [

@@ -8,7 +8,7 @@ from ethosu_graphs import U85, Builder, judge
 from neutron_graphs import Params
 from torch import fx
 
-from npu_assay.partitioners.ethosu.support.products import largest_sum
+from npu_assay.partitioners.ethosu.support.linear import largest_sum
 from npu_assay.partitioners.ethosu.support.rule import Context
 from npu_assay.partitioners.exir.ops import DEQUANTIZE_PER_TENSOR
 

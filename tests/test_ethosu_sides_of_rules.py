@@ -15,7 +15,7 @@ from lowering_graphs import convolution
 from torch import fx
 
 from npu_assay.partitioners.ethosu.operators import OPERATORS
-from npu_assay.partitioners.ethosu.support.products import largest_sum
+from npu_assay.partitioners.ethosu.support.linear import largest_sum
 from npu_assay.partitioners.ethosu.support.rule import Context
 
 BILINEAR, NEAREST = "aten.upsample_bilinear2d.vec", "aten.upsample_nearest2d.vec"

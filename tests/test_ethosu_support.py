@@ -12,7 +12,7 @@ from npu_assay.partitioners.ethosu.operators import OPERATORS
 from npu_assay.partitioners.ethosu.partitioner import ADDITIONAL_CHECK
 from npu_assay.partitioners.ethosu.preservation import preserved_operators
 from npu_assay.partitioners.ethosu.support.common import EVERY_NODE
-from npu_assay.partitioners.ethosu.support.quantisation import AROUND
+from npu_assay.partitioners.ethosu.support.quantization import AROUND
 from npu_assay.partitioners.ethosu.support.rules import REFUSED, RULES, all_rules, supported_operators
 from npu_assay.partitioners.exir.ops import DEQUANTIZE, GETITEM, QUANTIZE, target_name
 

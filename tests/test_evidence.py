@@ -19,10 +19,10 @@ from npu_assay.conformance.judge.numerics import golden
 from npu_assay.conformance.programs.build import materialise, module
 from npu_assay.conformance.programs.graph import Graph, Quant, Ref, Step, Value
 from npu_assay.conformance.record.results import Element, Failure, ResultError, from_line, to_line
-from npu_assay.conformance.run.crossing import answer_bytes, read_answer
 from npu_assay.conformance.run.one_case import run_case
 from npu_assay.conformance.run.question import Answer
 from npu_assay.conformance.run.selection import all_cases
+from npu_assay.conformance.run.wire_format import answer_bytes, read_answer
 from npu_assay.conformance.table import load_table
 
 TABLE = load_table(fake_backend.TABLE)

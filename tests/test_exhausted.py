@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from npu_assay.conformance.commands.exhausted import LACKING, exhausted
-from npu_assay.conformance.commands.told import Commands
+from npu_assay.conformance.commands.help_texts import Commands
 from npu_assay.conformance.record.names import CERTIFICATE
 
 ROOT = Path(__file__).parent.parent

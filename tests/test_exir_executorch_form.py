@@ -270,7 +270,7 @@ def test_colliding_plan_is_caught() -> None:
 def test_wrong_plan_shows_in_the_results(monkeypatch: pytest.MonkeyPatch) -> None:
     """The runner uses the arena as planned, so a tensor over another changes what comes out."""
     monkeypatch.setattr(
-        "npu_assay.partitioners.exir.execution.planning.check_overlaps", lambda tensors, alignment: None
+        "npu_assay.partitioners.exir.execution.memory_planning.check_overlaps", lambda tensors, alignment: None
     )
     planning = MemoryPlanningPass(algorithm=lambda requests, alignment: [0] * len(requests))
     x = randn(2, 3)

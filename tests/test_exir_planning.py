@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npu_assay.partitioners.exir import ExirError
-from npu_assay.partitioners.exir.execution.planning import (
+from npu_assay.partitioners.exir.execution.memory_planning import (
     MemoryPlan,
     Planned,
     Request,

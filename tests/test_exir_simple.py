@@ -33,7 +33,7 @@ from npu_assay.partitioners.exir.backend import BackendDetails
 from npu_assay.partitioners.exir.blob import MAGIC, BlobError, pack, unpack
 from npu_assay.partitioners.exir.qdq import QParams
 from npu_assay.partitioners.exir.rules import rule
-from npu_assay.partitioners.exir.simple import (
+from npu_assay.partitioners.exir.single_op import (
     Cluster,
     ClusterPartitioner,
     lookup_table,

@@ -19,8 +19,8 @@ from npu_assay.conformance.cli import main
 from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.explain import models
 from npu_assay.conformance.explain.archives import read_program
-from npu_assay.conformance.isolation.confined import Work, confined
 from npu_assay.conformance.isolation.limits import Limits
+from npu_assay.conformance.isolation.sandbox import Work, confined
 
 ALL = [(kind, name) for kind, changes in HOSTILE.items() for name in changes]
 SHOWN = {kind: next(iter(changes)) for kind, changes in HOSTILE.items()}

@@ -19,7 +19,7 @@ from npu_assay.conformance.explain import record as explained
 from npu_assay.conformance.interchange import judging, manifest
 from npu_assay.conformance.mutation.report import Mutation
 from npu_assay.conformance.mutation.report import as_json as mutations
-from npu_assay.conformance.pte.asked import SUMMARY
+from npu_assay.conformance.pte.options import SUMMARY
 from npu_assay.conformance.reach.walk import Met
 from npu_assay.conformance.record import certificate, results
 from npu_assay.conformance.table import ROW, TOP, load_table

@@ -1,4 +1,4 @@
-"""The float golden: bounds hold, are not looser than they say, and the slack of every scheme is its own."""
+"""The float golden: bounds hold, are not looser than they say, and the error bound of every scheme is its own."""
 
 from __future__ import annotations
 

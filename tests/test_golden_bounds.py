@@ -24,7 +24,7 @@ from npu_assay.reference.golden import (
     run,
     values,
 )
-from npu_assay.reference.golden.slack import RELATIVE
+from npu_assay.reference.golden.error_bound import RELATIVE
 
 # ------------------------------------------------------------------------------------ grids
 
@@ -95,7 +95,7 @@ def test_every_scheme_stays_within_half_a_step_and_its_excess(name: str, ratio: 
 
 @pytest.mark.parametrize("ratio", [0.49, 0.26, 0.13, 0.0371])
 def test_double_rounding_needs_its_excess(ratio: float) -> None:
-    """No smaller slack would do: some accumulator comes within 10 % of it."""
+    """No smaller error bound would do: some accumulator comes within 10 % of it."""
     acc = torch.arange(-40000, 40000)
     off = (SCHEMES["tflite_double_round"](acc, ratio) - acc * ratio).abs()
     assert float(off.max()) > 0.5 + 0.9 * excess("tflite_double_round")(ratio)
@@ -114,14 +114,14 @@ def test_unknown_scheme_is_an_error() -> None:
         excess("ties_to_odd")
 
 
-def test_per_channel_slack_lies_along_the_output_channels() -> None:
+def test_per_channel_error_bounds_lie_along_the_output_channels() -> None:
     x = dequantised(torch.zeros(1, 1, 2, 2, dtype=torch.int8), 0.5, 0)
     w = dequantised(torch.zeros(2, 1, 1, 1, dtype=torch.int8), (0.6, 1.7), 0, 0)
     args = (x, w, None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1)
     (y,) = run("aten.convolution.default", args, {})
-    slack = device("aten.convolution.default", args, {}, y, 1.0, "tflite_double_round")
-    assert isinstance(slack, Tensor)
-    assert slack.expand(1, 2, 2, 2)[0, :, 0, 0].tolist() == [0.25, 0.0]  # ratios 0.3 and 0.85
+    error_bound = device("aten.convolution.default", args, {}, y, 1.0, "tflite_double_round")
+    assert isinstance(error_bound, Tensor)
+    assert error_bound.expand(1, 2, 2, 2)[0, :, 0, 0].tolist() == [0.25, 0.0]  # ratios 0.3 and 0.85
 
 
 @pytest.mark.parametrize(("steps", "more"), [(1.0, [0.0, 0.0]), (1.0 + 2.0**-23, [0.0, 0.0]), (1.01, [0.15, 0.425])])
@@ -131,13 +131,13 @@ def test_a_bias_of_other_steps_is_rounded_to_those_of_the_product(steps: float, 
     w = dequantised(torch.zeros(2, 3, dtype=torch.int8), (0.6, 1.7), 0, 0)
     b = dequantised(torch.zeros(2, dtype=torch.int32), (0.3 * steps, 0.85 * steps), 0, 0)
     (y,) = run("aten.linear.default", (x, w, b), {})
-    slack, bare = (
+    error_bound, bare = (
         device("aten.linear.default", (x, w, given), {}, y, 1.0, "tosa_single_round", wide=False) for given in (b, None)
     )
-    assert (torch.as_tensor(slack) - bare).expand(1, 2).tolist() == [pytest.approx(more, abs=1e-6)]
+    assert (torch.as_tensor(error_bound) - bare).expand(1, 2).tolist() == [pytest.approx(more, abs=1e-6)]
 
 
-def test_real_operands_have_no_device_slack() -> None:
+def test_real_operands_have_no_device_error_bound() -> None:
     x = Bounded(torch.zeros(3, dtype=F64))
     assert float(torch.as_tensor(device("aten.relu.default", (x,), {}, x, 1.0, None)).max()) == 0
 

@@ -11,7 +11,7 @@ from table_steps import Known, steps
 
 from npu_assay.conformance.programs.graph import Ref, Step
 from npu_assay.reference import golden
-from npu_assay.reference.golden import Bounded, itself
+from npu_assay.reference.golden import Bounded, self_bounded
 
 REFUSED = (RuntimeError, TypeError, ValueError, IndexError, golden.GoldenError)
 """What torch and the goldens say to operands of another type than the case's."""
@@ -60,5 +60,5 @@ def test_a_negative_bound_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     def turned(value: torch.Tensor, bound: torch.Tensor | None = None) -> Bounded:
         return Bounded(value) if bound is None else Bounded(value, -bound)
 
-    monkeypatch.setattr(itself, "Bounded", turned)
+    monkeypatch.setattr(self_bounded, "Bounded", turned)
     assert "aten.avg_pool2d.default" in _wrong("xnnpack@1.5")

@@ -10,7 +10,7 @@ from npu_assay.conformance.programs.graph import Ref, Step
 from npu_assay.partitioners.exir.ops import edge_op
 from npu_assay.reference import golden
 from npu_assay.reference.golden import Bounded, GoldenError
-from npu_assay.reference.golden.slack_tosa import slack
+from npu_assay.reference.golden.error_bound_tosa import error_bound
 
 
 def test_an_index_of_the_shape_of_the_numbers_is_no_mask() -> None:
@@ -64,5 +64,5 @@ def test_there_is_no_table_for_several_numbers(count: int, counts: bool) -> None
     x = Bounded(torch.linspace(-1, 1, 3, dtype=torch.float64), scale=2.0**-12)
     other = Bounded(torch.full((count,), 0.3, dtype=torch.float64), scale=2.0**-12)
     given = {"self": x, "other": other, "rounding_mode": "floor"}
-    found = slack("aten.div.Tensor_mode", given, Bounded(torch.floor(x.value / 0.3)), 2.0**-8, wide=True)
+    found = error_bound("aten.div.Tensor_mode", given, Bounded(torch.floor(x.value / 0.3)), 2.0**-8, wide=True)
     assert bool(torch.as_tensor(found).any()) == counts

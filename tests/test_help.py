@@ -15,7 +15,7 @@ from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
 from npu_assay.conformance.cli import main
-from npu_assay.conformance.commands.told import COMMANDS, FIRST
+from npu_assay.conformance.commands.help_texts import COMMANDS, FIRST
 
 PAGE = Path(__file__).parent.parent / "docs" / "commands.md"
 

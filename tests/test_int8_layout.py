@@ -10,7 +10,7 @@ from npu_assay.partitioners.common.int8.layout import concat, pad, reshape, slic
 from npu_assay.partitioners.common.int8.pool import avg_pool2d, max_pool2d, mean
 from npu_assay.partitioners.common.int8.resize import resize_bilinear, resize_nearest
 from npu_assay.reference.affine import Affine
-from npu_assay.reference.arithmetic.tflite import images as specification
+from npu_assay.reference.arithmetic.tflite import resize as specification
 
 ONE = Affine(1.0, 0)
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from npu_assay.partitioners.common.int8 import accumulate
 from npu_assay.partitioners.common.int8.accumulate import Factor, factor, folded
-from npu_assay.partitioners.common.int8.products import conv2d
+from npu_assay.partitioners.common.int8.conv_accumulators import conv2d
 from npu_assay.reference.affine import Affine
 
 X = Affine(0.1, 3)

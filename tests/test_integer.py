@@ -139,8 +139,8 @@ def test_every_code_is_a_legal_rounding_of_the_real_result(op: str, args: tuple[
     found = run(op, args, {}, y)
     expected = golden.run(op, real(args))
     for output, b in zip(found, expected, strict="indices" not in op):
-        slack = golden.device(op, real(args), {}, b, y.scale32, "tflite_double_round")
-        legal = golden.legal_codes(b, y, slack, on_grid=golden.on_grid(op, real(args), {}, y.scale32))
+        error_bound = golden.device(op, real(args), {}, b, y.scale32, "tflite_double_round")
+        legal = golden.legal_codes(b, y, error_bound, on_grid=golden.on_grid(op, real(args), {}, y.scale32))
         assert output.dtype is torch.int8 and output.shape == b.value.shape and output.is_contiguous()
         assert bool(((output >= legal.low) & (output <= legal.high)).all())
         assert output.numel() == 1 or output.min() < output.max()  # the comparison is about something

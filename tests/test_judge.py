@@ -24,11 +24,11 @@ from npu_assay.conformance.isolation.judging import JUDGES
 from npu_assay.conformance.programs.graph import Graph
 from npu_assay.conformance.record.results import CaseResult
 from npu_assay.conformance.run.answering import ANEW, FIRST, LAST, SECOND, answer
-from npu_assay.conformance.run.crossing import AnswerError, answer_bytes, question_bytes, read_answer, read_question
 from npu_assay.conformance.run.drawing import Drawing
 from npu_assay.conformance.run.one_case import asked, judged, partners
 from npu_assay.conformance.run.question import Answer
 from npu_assay.conformance.run.selection import all_cases
+from npu_assay.conformance.run.wire_format import AnswerError, answer_bytes, question_bytes, read_answer, read_question
 from npu_assay.conformance.table import load_table
 from npu_assay.partitioners.exir import Backend, CompileSpec
 

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 LATER = """
 import sys
 import torch
-from npu_assay.conformance.debug.later import postpone
+from npu_assay.conformance.debug.lazy_dynamo import postpone
 postpone()
 from torch._subclasses.fake_tensor import FakeTensorMode
 with FakeTensorMode():

@@ -1,4 +1,4 @@
-"""The tables of docs/faults.md about mutants that nobody chose are those of the records that are kept."""
+"""The tables of docs/lab/mutants.md about mutants that nobody chose are those of the records that are kept."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from benchmarks.mutants.headlines import right_kind, right_place, told
 from benchmarks.mutants.measured import AGAIN, HEADLINES, Record, headlines, kept, none, rates
 from npu_assay.conformance.report.symptoms import REFUSED
 
-PAGE = (Path(__file__).parent.parent / "docs" / "faults.md").read_text().splitlines()
+PAGE = (Path(__file__).parent.parent / "docs/lab/mutants.md").read_text().splitlines()
 RECORD: Record = {
-    "id": "partitioners/neutron/support/pool.py:51:556:0",
+    "id": "partitioners/neutron/support/pooling.py:51:556:0",
     "part": "rules",
     "headline": "Rejected for stride_h, but the table allows it",
     "rows": [["aten.max_pool1d.default", 20], ["aten.max_pool2d.default", 4]],

@@ -7,7 +7,7 @@ import torch
 from torch import fx
 
 from npu_assay.partitioners.neutron import CompileError
-from npu_assay.partitioners.neutron.lowering.quantisation import stored_scale
+from npu_assay.partitioners.neutron.lowering.quantization import stored_scale
 
 LARGEST = (2 - 2.0**-23) * 2.0**127
 

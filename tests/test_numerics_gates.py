@@ -72,7 +72,7 @@ def test_message_of_gate_1() -> None:
 
 
 def deep() -> Graph:
-    """Three steps of about the same size: the chain's bound is wider than one LSB, each step's slack is none."""
+    """Three steps of about the same size: the chain's bound is wider than one LSB, each step's error bound is none."""
     x = value("x", (20, 20), quant(0.05, 0))
     clamp = ("aten.clamp.default", (-100, 100))
     return chain([x], (*clamp, quant(0.09, 1)), (*clamp, quant(0.1, 1)), (*clamp, quant(0.11, 2)))

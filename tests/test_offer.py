@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from npu_assay.conformance.cases import cases_for
 from npu_assay.conformance.cli import main
-from npu_assay.conformance.run.offering import offers_text
+from npu_assay.conformance.run.beyond_table import offers_text
 from npu_assay.conformance.table import load_table, read_table
 
 WRONG = """

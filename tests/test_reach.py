@@ -15,9 +15,9 @@ from torch.export import ExportedProgram
 
 from npu_assay.conformance.cli import main
 from npu_assay.conformance.programs.build import model_inputs, module
+from npu_assay.conformance.programs.float_form import plain_module
 from npu_assay.conformance.programs.graph import Case
-from npu_assay.conformance.programs.plain_form import plain_module
-from npu_assay.conformance.programs.written_form import as_written
+from npu_assay.conformance.programs.module_form import as_written
 from npu_assay.conformance.reach.flow import Lowered, NoWay, OwnFlow
 from npu_assay.conformance.reach.walk import DELEGATED, ERROR, LEFT, NO_WAY, WRONG, differing, walk
 from npu_assay.conformance.run.selection import all_cases

@@ -24,9 +24,9 @@ from npu_assay.conformance.record.certificate import (
     conclude,
     read_certificate,
 )
-from npu_assay.conformance.record.levels import Shard
 from npu_assay.conformance.record.names import CERTIFICATE, RESULTS
 from npu_assay.conformance.record.results import from_line, to_line
+from npu_assay.conformance.record.shard import Shard
 from npu_assay.conformance.record.waivers import Waiver
 from npu_assay.conformance.report.data import Report
 from npu_assay.conformance.run.selection import SelectionError

@@ -25,7 +25,7 @@ from npu_assay.partitioners.common.machine import Step as DeviceStep
 from npu_assay.partitioners.xnnpack import backend
 from npu_assay.partitioners.xnnpack.device import elementwise, operators
 from npu_assay.partitioners.xnnpack.device.site import Site as DeviceSite
-from npu_assay.partitioners.xnnpack.kernels import rational
+from npu_assay.partitioners.xnnpack.kernels import activation
 from npu_assay.reference.affine import Affine
 from npu_assay.reference.golden import Bounded, legal_codes, quantised, run, run_float32
 from npu_assay.reference.golden.special import other_class, unknown
@@ -274,12 +274,12 @@ def giving_way(function: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor
             lambda x: torch.sqrt(x).masked_fill(x == INF, NAN),
             {"nan", "infinities"},
         ),
-        ("aten.exp.default", "UNARY", "Exp", lambda x: rational.exp(x).nan_to_num(nan=0.0, posinf=INF), {"nan"}),
+        ("aten.exp.default", "UNARY", "Exp", lambda x: activation.exp(x).nan_to_num(nan=0.0, posinf=INF), {"nan"}),
         (
             "aten.log.default",
             "UNARY",
             "Log",
-            lambda x: rational.log(x).masked_fill(x > 2.0**127.5, INF),
+            lambda x: activation.log(x).masked_fill(x > 2.0**127.5, INF),
             {"infinities"},
         ),
     ],

@@ -10,7 +10,7 @@ from table_files import DOCUMENTED, NEUTRON, SMALL, _load
 
 from npu_assay.conformance.run.selection import SelectionError, all_cases
 from npu_assay.conformance.table import RESCALES, TableError, load_table
-from npu_assay.conformance.table.preserved import check_preserved
+from npu_assay.conformance.table.non_decomposed import check_preserved
 
 RELU = '"aten.relu.default" = { document = "rank 4", constraints = ["rank = 4 @document"] }\n'
 

@@ -15,9 +15,10 @@ from npu_assay.partitioners.ethosu.kernels import (
     Unpredictable,
     codes,
     elementwise,
-    images,
-    movement,
-    products,
+    layout,
+    linear,
+    pooling,
+    resize,
     scale,
 )
 from npu_assay.partitioners.ethosu.kernels.numbers import require_within
@@ -165,11 +166,11 @@ def test_overflows_are_refused(kernel: Callable[[Tensor, Tensor], Tensor], a: in
 
 
 def test_lone_operands_that_overflow_are_refused() -> None:
-    for kernel in (elementwise.abs_, elementwise.negate(codes("INT32"), codes("INT32")), movement.reduce_sum(0)):
+    for kernel in (elementwise.abs_, elementwise.negate(codes("INT32"), codes("INT32")), layout.reduce_sum(0)):
         with pytest.raises(Unpredictable, match="expected"):
             kernel(_int32(INT32[0], INT32[0]))
     with pytest.raises(Unpredictable, match="partial sum"):  # the sum itself would fit
-        movement.reduce_sum(0)(_int32(INT32[1], 1, -5))
+        layout.reduce_sum(0)(_int32(INT32[1], 1, -5))
 
 
 def test_products_without_a_shift_keep_the_low_bits_and_with_one_round_half_up() -> None:
@@ -224,7 +225,7 @@ def test_leading_zeros() -> None:
 def test_averages_multiply_by_a_reciprocal(zero_points: tuple[int, int]) -> None:
     x, y = (codes("INT8", zero_point) for zero_point in zero_points)
     image = torch.randint(-128, 128, (1, 5, 6, 2), generator=torch.Generator().manual_seed(2), dtype=torch.int8)
-    found = images.avg_pool2d((3, 2), (1, 1), x, y, ((1, 1), (0, 1)))(image)
+    found = pooling.avg_pool2d((3, 2), (1, 1), x, y, ((1, 1), (0, 1)))(image)
     for row, column, channel in itertools.product(range(5), range(6), range(2)):
         part = image[0, max(0, row - 1) : row + 2, column : column + 2, channel].flatten().tolist()
         k = (len(part) - 1).bit_length()
@@ -239,7 +240,7 @@ def test_averages_multiply_by_a_reciprocal(zero_points: tuple[int, int]) -> None
 )
 def test_reciprocals_have_as_many_bits_as_the_specification_says(count: int, expected: tuple[int, int]) -> None:
     """TOSA: k = 32 - the leading zeros of count - 1 in 32 bits; multiplier ((2**30 + 1) << k) / count, shift 30 + k."""
-    assert images.reciprocal(count) == expected
+    assert pooling.reciprocal(count) == expected
 
 
 def _resized(row: Sequence[int], n: int, d: int, offset: int, count: int) -> list[int]:
@@ -256,9 +257,9 @@ def test_resizes_along_rows() -> None:
     for n, d, offset in ((4, 2, -1), (6, 2, -2), (3, 5, 2), (14, 6, 0)):
         count = ((len(row) - 1) * n - offset) // d + 1
         image = torch.tensor(row, dtype=torch.int8).view(1, 1, -1, 1)
-        weights = images.resize_bilinear((1, count), ((1, 1), 0), ((n, d), offset), torch.int32)(image)
+        weights = resize.resize_bilinear((1, count), ((1, 1), 0), ((n, d), offset), torch.int32)(image)
         assert weights.flatten().tolist() == _resized(row, n, d, offset, count)
-        nearest = images.resize_nearest((1, count), ((1, 1), 0), ((n, d), offset))(image).flatten().tolist()
+        nearest = resize.resize_nearest((1, count), ((1, 1), 0), ((n, d), offset))(image).flatten().tolist()
         places = [divmod(place * d + offset, n) for place in range(count)]
         assert nearest == [row[min(max(i + (2 * f >= n), 0), 3)] for i, f in places]
 
@@ -271,7 +272,7 @@ def test_convolutions_subtract_both_zero_points_and_pad_with_nothing() -> None:
     x, bias = codes("INT8", 9), _int32(100, -5)
     image = torch.randint(-128, 128, (1, 4, 5, 3), generator=generator, dtype=torch.int8)
     weights = torch.randint(-128, 128, (2, 3, 2, 3), generator=generator, dtype=torch.int8)
-    product = products.conv2d(weights, bias, x, stride=(1, 2), padding=((1, 1), (0, 1)), weight_zero_point=-4)
+    product = linear.conv2d(weights, bias, x, stride=(1, 2), padding=((1, 1), (0, 1)), weight_zero_point=-4)
     centred = torch.nn.functional.pad((image.long() - 9), (0, 0, 0, 1, 1, 1))
     for oy, ox, channel in itertools.product(range(4), range(3), range(2)):
         part = centred[0, oy : oy + 3, 2 * ox : 2 * ox + 2]
@@ -294,18 +295,18 @@ def test_windows_and_strides_of_one_and_two(
     real = ((image.double() - x.zero_point).permute(0, 3, 1, 2), weights.double().permute(0, 3, 1, 2))
     expected = torch.nn.functional.conv2d(*real, bias.double(), stride).permute(0, 2, 3, 1)
     place = Place(Buffers(), tuple(image.shape), tuple(expected.shape)) if kept else None
-    product = products.conv2d(weights, bias, x, stride=stride, place=place)
-    assert torch.equal(products.integers(31, product.offset)(product.kernel(image)), expected.to(torch.int32))
+    product = linear.conv2d(weights, bias, x, stride=stride, place=place)
+    assert torch.equal(linear.integers(31, product.offset)(product.kernel(image)), expected.to(torch.int32))
 
 
-def _of_one(kind: str, weights: Tensor, bias: Tensor) -> products.Product:
+def _of_one(kind: str, weights: Tensor, bias: Tensor) -> linear.Product:
     """The product of one code."""
     place, x = Place(Buffers(), (1, 1, 1, 1), (1, 1, 1, 1)), codes("INT8")
     if kind == "transposed":
-        return products.transpose_conv2d(weights, bias, (1, 1), x)
+        return linear.transpose_conv2d(weights, bias, (1, 1), x)
     if kind == "of volumes":
-        return products.conv3d(weights[None], bias, x)
-    make = products.depthwise_conv2d if "depthwise" in kind else products.conv2d
+        return linear.conv3d(weights[None], bias, x)
+    make = linear.depthwise_conv2d if "depthwise" in kind else linear.conv2d
     return make(weights, bias, x, place=place if "kept" in kind else None)
 
 
@@ -315,7 +316,7 @@ def test_the_first_accumulator_that_leaves_its_type_is_refused(kind: str) -> Non
     weights, lowest = torch.full((1, 1, 1, 1), -1, dtype=torch.int8), torch.full((1, 1, 1, 1), -128, dtype=torch.int8)
     volume = lowest[None] if kind == "of volumes" else lowest
     held = _of_one(kind, weights, _int32(INT32[1] - 128))
-    assert products.integers(31, held.offset)(held.kernel(volume)).flatten().tolist() == [INT32[1]]
+    assert linear.integers(31, held.offset)(held.kernel(volume)).flatten().tolist() == [INT32[1]]
     past = _of_one(kind, weights, _int32(INT32[1] - 127))
     with pytest.raises(Unpredictable, match="accumulator is 2147483648"):
         past.kernel(volume)
@@ -323,11 +324,11 @@ def test_the_first_accumulator_that_leaves_its_type_is_refused(kind: str) -> Non
 
 def test_accumulators_that_leave_their_type_are_refused() -> None:
     one = torch.ones(1, 1, 1, 1, dtype=torch.int8)
-    product = products.conv2d(one, _int32(INT32[1]), codes("INT8"))
+    product = linear.conv2d(one, _int32(INT32[1]), codes("INT8"))
     assert product.kernel(-one).tolist() == [[[[INT32[1] - 1]]]]
     with pytest.raises(Unpredictable, match="accumulator is 2147483648"):
         product.kernel(one)
-    wide = products.conv2d(one, torch.tensor([2**47 - 1]), codes("INT16"), bits=47)
+    wide = linear.conv2d(one, torch.tensor([2**47 - 1]), codes("INT16"), bits=47)
     with pytest.raises(Unpredictable, match="accumulator is"):
         wide.kernel(one.to(torch.int16))
 
@@ -339,9 +340,9 @@ def test_a_bound_is_the_largest_accumulator(x: Codes, depthwise: bool) -> None:
     weights = torch.tensor([[3, -4], [1, 1]], dtype=torch.int8)
     bias = torch.tensor([-1000, 2000], dtype=torch.int32)
     if depthwise:  # [KH, KW, C, M]
-        product = products.depthwise_conv2d(weights.T.reshape(1, 2, 2, 1), bias, x)
+        product = linear.depthwise_conv2d(weights.T.reshape(1, 2, 2, 1), bias, x)
     else:
-        product = products.conv2d(weights.reshape(2, 1, 1, 2), bias, x)
+        product = linear.conv2d(weights.reshape(2, 1, 1, 2), bias, x)
     assert product.bound == max((3 + 4) * x.reach + 1000, (1 + 1) * x.reach + 2000)
 
 
@@ -350,7 +351,7 @@ def test_a_bound_is_the_largest_accumulator(x: Codes, depthwise: bool) -> None:
 def test_sums_of_matrices_are_exact_up_to_their_bound(depth: int, zero_point: int) -> None:
     """From 259 products of codes 255 apart on, float32 is too narrow: the sum is odd."""
     x = codes("INT8", zero_point)
-    kernel, bound = products.matmul(x, x, depth)
+    kernel, bound = linear.matmul(x, x, depth)
     assert bound == depth * x.reach**2
     rows = torch.full((1, 1, depth), 127 if zero_point < 0 else -128, dtype=torch.int8)
     assert int(kernel(rows, rows.mT)) == bound
@@ -360,7 +361,7 @@ def test_48_bits_are_exact() -> None:
     """Sums of 2**44 with ones in the last place."""
     weights = torch.full((1, 1, 1, 3), -128, dtype=torch.int8)
     image = torch.tensor([-(2**15), -(2**15), 1], dtype=torch.int16).view(1, 1, 1, 3)
-    product = products.conv2d(weights, torch.tensor([2**44 + 1]), codes("INT16"), bits=47)
+    product = linear.conv2d(weights, torch.tensor([2**44 + 1]), codes("INT16"), bits=47)
     assert int(product.kernel(image)) == 2**44 + 1 + 2 * 2**22 - 128
 
 
@@ -368,10 +369,10 @@ def test_indices_outside_and_repeated_ones_are_refused() -> None:
     values, one = torch.zeros(1, 2, 1, dtype=torch.int8), torch.ones(1, 2, 1, dtype=torch.int8)
     for index in (-1, 2):
         with pytest.raises(Unpredictable, match=f"GATHER index is {index}"):
-            movement.gather(values, torch.tensor([[index]]))
+            layout.gather(values, torch.tensor([[index]]))
     with pytest.raises(Unpredictable, match="SCATTER indices"):
-        movement.scatter(values, torch.tensor([[1, 1]]), one)
-    assert movement.scatter(values, torch.tensor([[1, 0]]), one).flatten().tolist() == [1, 1]
+        layout.scatter(values, torch.tensor([[1, 1]]), one)
+    assert layout.scatter(values, torch.tensor([[1, 0]]), one).flatten().tolist() == [1, 1]
 
 
 def test_nothing_is_within_anything() -> None:
@@ -387,7 +388,7 @@ def test_parameters_broadcast() -> None:
 
 @pytest.mark.parametrize("size", [(2, 9), (9, 3)])
 def test_windows_that_do_not_fit_along_one_axis_are_refused(size: tuple[int, int]) -> None:
-    kernel = images.max_pool2d((3, 4), (1, 1), codes("INT8"))
+    kernel = pooling.max_pool2d((3, 4), (1, 1), codes("INT8"))
     assert kernel(torch.zeros(1, 3, 4, 1, dtype=torch.int8)).shape == (1, 1, 1, 1)
     with pytest.raises(ValueError, match="expected at least the window"):
         kernel(torch.zeros(1, *size, 1, dtype=torch.int8))

@@ -12,7 +12,7 @@ from test_tosa_model_broken import CUT, MAX, _attributes, _shape
 from tosa_building import Building, Program
 
 from npu_assay.partitioners.common.machine import UnpredictableError
-from npu_assay.partitioners.ethosu.kernels import codes, products
+from npu_assay.partitioners.ethosu.kernels import codes, linear
 from npu_assay.partitioners.ethosu.runtime import load_model
 from npu_assay.partitioners.ethosu.tosa_format import FormatError, write
 from npu_assay.partitioners.ethosu.tosa_model import TModel
@@ -40,7 +40,7 @@ def test_accumulators_of_matrices_have_a_bound(dtype: str, depth: int, bits: int
     """As many products as numbers lie along the axis, or all that the accumulator holds."""
     a, b = codes(dtype, 0), codes(dtype, 0)
     largest = depth * (2**7 if dtype == "INT8" else 2**15) ** 2
-    assert products.matmul(a, b, depth, bits)[1] == min(largest, 2**bits)
+    assert linear.matmul(a, b, depth, bits)[1] == min(largest, 2**bits)
 
 
 def below(bias: int, limit: int) -> Program:

@@ -19,10 +19,10 @@ from npu_assay.conformance.fuzz import programs
 from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.programs.seeds import stretched
 from npu_assay.conformance.run.answering import FIRST, LAST, SECOND, THIRD, answer
-from npu_assay.conformance.run.crossing import inputs_bytes, read_inputs
 from npu_assay.conformance.run.drawing import Drawing
 from npu_assay.conformance.run.one_case import asked, run_case
 from npu_assay.conformance.run.selection import cases_of
+from npu_assay.conformance.run.wire_format import inputs_bytes, read_inputs
 from npu_assay.conformance.table import load_table
 
 TABLE = load_table("xnnpack@1.5")

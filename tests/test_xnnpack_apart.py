@@ -10,7 +10,7 @@ from torch import fx
 from xnnpack_graphs import WEIGHT, Q, coded, graph, real, step
 from xnnpack_lowered import compiled, node, one
 
-from npu_assay.partitioners.exir.reach import Reach
+from npu_assay.partitioners.exir.reachability import Reach
 from npu_assay.partitioners.xnnpack.grouping import merged
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from npu_assay.partitioners.xnnpack.kernels import chain, rational
+from npu_assay.partitioners.xnnpack.kernels import activation, chain
 from npu_assay.partitioners.xnnpack.kernels import float32 as reals
 from npu_assay.partitioners.xnnpack.kernels import fma as fused
 from npu_assay.partitioners.xnnpack.kernels.fma import SMALLEST, emulated_fma, flushed, fma
@@ -266,7 +266,7 @@ def test_two_roundings_are_noticed_by_those_that_do_not_flush(monkeypatch: pytes
     assert fused.fused(numbers(5)) is emulated_fma
 
 
-@pytest.mark.parametrize("function", [rational.tanh, rational.gelu])
+@pytest.mark.parametrize("function", [activation.tanh, activation.gelu])
 def test_two_roundings_are_noticed_by_rational_functions(
     function: Callable[[Tensor], Tensor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -296,7 +296,7 @@ def test_next_to_such_a_number_nothing_is_to_be_flushed(c: float) -> None:
 def test_bits_of_a_shifted_number_are_an_index() -> None:
     """Every 32nd from -200 to 0, far numbers, and infinity."""
     n = torch.cat([torch.arange(-200 * 32, 1) / 32, torch.tensor([-131072.5, -4e5, -1e10, -3e38, -math.inf])])
-    fraction, power = rational._powers_of_32nds(n + rational._SHIFT)
+    fraction, power = activation._powers_of_32nds(n + activation._SHIFT)
     near = n >= -160
     whole = n[near].floor()
     assert torch.equal(fraction[near], torch.exp2((n[near] - whole).double()).float())

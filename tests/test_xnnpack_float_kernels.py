@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from npu_assay.partitioners.xnnpack.kernels import dynamic, products, rational
+from npu_assay.partitioners.xnnpack.kernels import accumulators, activation, dynamic
 from npu_assay.partitioners.xnnpack.kernels import float32 as reals
 from npu_assay.partitioners.xnnpack.kernels.fma import accumulate, emulated_fma, flushed, fma
 from npu_assay.reference.operators import HOMES
@@ -81,26 +81,26 @@ SUBNORMAL = torch.arange(0, 2**23, 2**23 // 4099, dtype=torch.int32).view(torch.
 @pytest.mark.parametrize(
     ("function", "above", "below"),
     [
-        (rational.exp, 1.0, 1.0),
-        (rational.gelu, 0.0, -0.0),
-        (rational.hardswish, 0.0, -0.0),
-        (rational.sigmoid, 0.5, 0.5),
-        (rational.tanh, 0.0, -0.0),
+        (activation.exp, 1.0, 1.0),
+        (activation.gelu, 0.0, -0.0),
+        (activation.hardswish, 0.0, -0.0),
+        (activation.sigmoid, 0.5, 0.5),
+        (activation.tanh, 0.0, -0.0),
     ],
 )
 def test_functions_of_subnormal_numbers_are_those_of_zero(
     monkeypatch: pytest.MonkeyPatch, function: Callable[[Tensor], Tensor], above: float, below: float, fuses: bool
 ) -> None:
     if not fuses:
-        monkeypatch.setattr(rational, "fused", lambda x: emulated_fma)
-        monkeypatch.setattr(rational, "fuses_for_both", lambda *_: False)
+        monkeypatch.setattr(activation, "fused", lambda x: emulated_fma)
+        monkeypatch.setattr(activation, "fuses_for_both", lambda *_: False)
     for x, expected in ((SUBNORMAL, above), (-SUBNORMAL, below)):
         found = function(x).view(torch.int32)
         assert torch.equal(found, torch.full_like(x, expected).view(torch.int32))
 
 
 def test_softmax_of_subnormal_numbers_is_even() -> None:
-    found = rational.softmax(torch.stack([SUBNORMAL, -SUBNORMAL], 1))
+    found = activation.softmax(torch.stack([SUBNORMAL, -SUBNORMAL], 1))
     assert torch.equal(found, torch.full((len(SUBNORMAL), 2), 0.5))
 
 
@@ -109,16 +109,16 @@ def test_softmax_of_subnormal_numbers_is_even() -> None:
 
 Function = Callable[[Tensor], Tensor]
 FUNCTIONS: dict[str, tuple[Function, Function]] = {
-    "aten.cos.default": (rational.cos, torch.cos),
-    "aten.elu.default": (lambda x: rational.elu(x, 1.0), torch.nn.functional.elu),
-    "aten.exp.default": (rational.exp, torch.exp),
-    "aten.gelu.default": (rational.gelu, torch.nn.functional.gelu),
-    "aten.hardswish.default": (rational.hardswish, lambda x: x * (x / 6 + 0.5).clamp(0, 1)),
-    "aten.log.default": (lambda x: rational.log(x.abs() + 1e-3), lambda x: torch.log(x)),
-    "aten.sigmoid.default": (rational.sigmoid, torch.sigmoid),
-    "aten.sin.default": (rational.sin, torch.sin),
-    "aten._softmax.default": (rational.softmax, lambda x: torch.softmax(x, -1)),
-    "aten.tanh.default": (rational.tanh, torch.tanh),
+    "aten.cos.default": (activation.cos, torch.cos),
+    "aten.elu.default": (lambda x: activation.elu(x, 1.0), torch.nn.functional.elu),
+    "aten.exp.default": (activation.exp, torch.exp),
+    "aten.gelu.default": (activation.gelu, torch.nn.functional.gelu),
+    "aten.hardswish.default": (activation.hardswish, lambda x: x * (x / 6 + 0.5).clamp(0, 1)),
+    "aten.log.default": (lambda x: activation.log(x.abs() + 1e-3), lambda x: torch.log(x)),
+    "aten.sigmoid.default": (activation.sigmoid, torch.sigmoid),
+    "aten.sin.default": (activation.sin, torch.sin),
+    "aten._softmax.default": (activation.softmax, lambda x: torch.softmax(x, -1)),
+    "aten.tanh.default": (activation.tanh, torch.tanh),
 }
 
 
@@ -142,11 +142,11 @@ def test_approximations_are_as_accurate_as_stated(op: str) -> None:
 
 def test_infinite_and_zero_operands() -> None:
     ends = torch.tensor([math.inf, -math.inf, 0.0])
-    assert rational.exp(ends).tolist() == [math.inf, 0.0, 1.0]
-    assert rational.sigmoid(ends).tolist() == [1.0, 0.0, 0.5]
-    assert rational.tanh(ends).tolist() == [1.0, -1.0, 0.0]
-    assert rational.log(ends)[[0, 2]].tolist() == [math.inf, -math.inf]
-    assert math.isnan(float(rational.log(ends)[1]))
+    assert activation.exp(ends).tolist() == [math.inf, 0.0, 1.0]
+    assert activation.sigmoid(ends).tolist() == [1.0, 0.0, 0.5]
+    assert activation.tanh(ends).tolist() == [1.0, -1.0, 0.0]
+    assert activation.log(ends)[[0, 2]].tolist() == [math.inf, -math.inf]
+    assert math.isnan(float(activation.log(ends)[1]))
 
 
 def test_a_bias_may_make_an_accumulator_too_wide_for_float32() -> None:
@@ -154,8 +154,8 @@ def test_a_bias_may_make_an_accumulator_too_wide_for_float32() -> None:
     x, weights = torch.full((1, 1024), 127), torch.full((2, 1024), 127)
     bias = torch.tensor([2**20 + 1, -(2**20) - 2])
     expected = 1024 * 127 * 127 + bias
-    assert products.linear(weights, bias, 127)(x).tolist() == [expected.tolist()]
-    image = products.conv2d(weights.reshape(2, 1, 1, 1024), bias, 127)(x.reshape(1, 1, 1, 1024))
+    assert accumulators.linear(weights, bias, 127)(x).tolist() == [expected.tolist()]
+    image = accumulators.conv2d(weights.reshape(2, 1, 1, 1024), bias, 127)(x.reshape(1, 1, 1, 1024))
     assert image.flatten().tolist() == expected.tolist()
 
 
@@ -163,10 +163,10 @@ def test_a_bias_may_make_an_accumulator_too_wide_for_float32() -> None:
 def test_masked_terms_of_a_softmax_are_zeros(masked: float) -> None:
     x = torch.linspace(-5, 5, 100).repeat(3, 1)
     x[0, ::2], x[1, 1:] = masked, masked
-    found, real = rational.softmax(x), torch.softmax(x.double(), -1)
+    found, real = activation.softmax(x), torch.softmax(x.double(), -1)
     assert bool((found[x == masked] == 0).all())
     assert bool(((found.double() - real).abs() <= real * stated("aten._softmax.default").ulps * 2.0**-23).all())
-    assert bool(rational.softmax(torch.full((1, 5), -math.inf)).isnan().all())  # as of torch: there is no largest one
+    assert bool(activation.softmax(torch.full((1, 5), -math.inf)).isnan().all())  # as of torch: there is no largest one
 
 
 @pytest.mark.parametrize("size", [5, 16, 63, 64, 100, 128, 200, 250])
@@ -183,18 +183,18 @@ def test_terms_of_a_softmax_are_added_in_the_order_of_the_kernel(size: int) -> N
         lanes[: len(piece)] += piece
     for half in (8, 4, 2, 1):
         lanes = lanes[:half] + lanes[half:]
-    assert rational._lane_sum(terms).tolist() == lanes.tolist()
+    assert activation._lane_sum(terms).tolist() == lanes.tolist()
 
 
 def test_numbers_at_the_ends_of_the_range() -> None:
     """The largest numbers have logarithms, and NaN stays NaN: XNNPACK's own kernels make infinity and 0 of them."""
     most = torch.finfo(torch.float32).max
-    assert rational.sigmoid(torch.tensor([-most, most])).tolist() == [0.0, 1.0]
-    found = rational.log(torch.tensor([most, most / 2, math.inf, 2.0**126])).double()
+    assert activation.sigmoid(torch.tensor([-most, most])).tolist() == [0.0, 1.0]
+    found = activation.log(torch.tensor([most, most / 2, math.inf, 2.0**126])).double()
     real = torch.tensor([most, most / 2, math.inf, 2.0**126], dtype=torch.float64).log()
     assert bool(((found == real) | ((found - real).abs() <= 2.0**-16)).all())
-    assert rational.exp(torch.tensor([-most, most])).tolist() == [0.0, math.inf]
-    assert bool(rational.exp(torch.tensor([math.nan])).isnan().all())
+    assert activation.exp(torch.tensor([-most, most])).tolist() == [0.0, math.inf]
+    assert bool(activation.exp(torch.tensor([math.nan])).isnan().all())
 
 
 def test_products_add_one_term_after_the_other() -> None:

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from npu_assay.partitioners.xnnpack.kernels import convert, dynamic, static
+from npu_assay.partitioners.xnnpack.kernels import convert, dynamic, elementwise, linear, pooling
 from npu_assay.partitioners.xnnpack.kernels.fma import fma
 from npu_assay.partitioners.xnnpack.kernels.output import code
 from npu_assay.reference.affine import Affine, float32
@@ -50,7 +50,7 @@ def test_sums_are_shifted_products_rounded_half_up(
     p, q = (side.numpy().astype(np.int64) for side in PAIRS)
     acc = (1 << (shift - 1)) + first * (p - za) + sign * second * (q - zb)
     expected = np.clip((acc >> shift) + zy, -128, 127)
-    found = (static.add if sign > 0 else static.sub)(a, b, y)(*PAIRS)
+    found = (elementwise.add if sign > 0 else elementwise.sub)(a, b, y)(*PAIRS)
     assert np.array_equal(found.numpy(), expected)
 
 
@@ -62,12 +62,12 @@ def test_products_of_codes_round_once_after_a_float32_multiplication(
     ratio = np.float32(np.float32(sa) * np.float32(sb)) / np.float32(sy)
     p, q = (side.numpy().astype(np.float32) for side in PAIRS)
     expected = np.clip(np.rint((p - za) * (q - zb) * ratio) + zy, -128, 127)
-    assert np.array_equal(static.mul(Affine(sa, za), Affine(sb, zb), Affine(sy, zy))(*PAIRS).numpy(), expected)
+    assert np.array_equal(elementwise.mul(Affine(sa, za), Affine(sb, zb), Affine(sy, zy))(*PAIRS).numpy(), expected)
 
 
 def test_a_sum_of_too_small_a_ratio_is_refused() -> None:
     with pytest.raises(ValueError, match="ratio of a sum"):
-        static.add(Affine(1e-4, 0), Affine(1e-4, 0), Affine(1.0, 0))
+        elementwise.add(Affine(1e-4, 0), Affine(1e-4, 0), Affine(1.0, 0))
 
 
 @pytest.mark.parametrize("w_scales", [(0.01,), tuple(0.002 * (i + 1) for i in range(6))])
@@ -79,7 +79,7 @@ def test_linear(w_scales: tuple[float, ...], activation: tuple[int, int] | None)
     given = codes(generator, 5, 33)
     acc = (given.long() + 7) @ weights.long().T + bias
     lo, hi = activation or (-128, 127)
-    found = static.linear(weights, bias, x, w_scales, y, activation)(given)
+    found = linear.linear(weights, bias, x, w_scales, y, activation)(given)
     for row, column in itertools.product(range(5), range(6)):
         scale = float32(w_scales[column % len(w_scales)])
         ratio = np.float32(np.float32(x.scale32 * scale) / np.float32(y.scale32))
@@ -93,7 +93,7 @@ def test_conv2d_is_a_linear_of_windows(groups: int, each: int, outputs: int) -> 
     generator = torch.Generator().manual_seed(2)
     x, y = Affine(0.05, 20), Affine(0.9, -4)
     weights, given = codes(generator, outputs, 3, 2, each), codes(generator, 2, 6, 7, each * groups)
-    kernel = static.conv2d(weights, None, x, (0.01,), y, (2, 1), (1, 2), ((1, 0), (2, 1)), groups)
+    kernel = linear.conv2d(weights, None, x, (0.01,), y, (2, 1), (1, 2), ((1, 0), (2, 1)), groups)
     wide = torch.nn.functional.conv2d(
         torch.nn.functional.pad(given.permute(0, 3, 1, 2).double() - 20, (2, 1, 1, 0)),
         weights.permute(0, 3, 1, 2).double(), None, (2, 1), 0, (1, 2), groups,
@@ -107,7 +107,7 @@ def test_transpose_conv2d_adds_what_every_cell_sends() -> None:
     generator = torch.Generator().manual_seed(3)
     x, y = Affine(0.05, 20), Affine(0.9, -4)
     weights, given = codes(generator, 4, 3, 2, 5), codes(generator, 2, 4, 5, 5)
-    kernel = static.transpose_conv2d(weights, None, x, (0.01,), y, (2, 3), (1, 2), ((1, 1), (1, 1)), (1, 2))
+    kernel = linear.transpose_conv2d(weights, None, x, (0.01,), y, (2, 3), (1, 2), ((1, 1), (1, 1)), (1, 2))
     wide = torch.nn.functional.conv_transpose2d(
         given.permute(0, 3, 1, 2).double() - 20,
         weights.permute(3, 0, 1, 2).double(),
@@ -125,12 +125,12 @@ def test_transpose_conv2d_adds_what_every_cell_sends() -> None:
 
 def test_a_requantisation_ratio_over_256_is_refused() -> None:
     with pytest.raises(ValueError, match="requantization ratio"):
-        static.linear(torch.ones((1, 1), dtype=torch.int8), None, Affine(257.0, 0), (1.0,), Affine(1.0, 0))
+        linear.linear(torch.ones((1, 1), dtype=torch.int8), None, Affine(257.0, 0), (1.0,), Affine(1.0, 0))
 
 
 def test_clamp_keeps_codes_of_one_quantisation() -> None:
     q = Affine(0.5, 3)
-    found = static.clamp(-1.25, 6.0, q, q)(ALL)
+    found = elementwise.clamp(-1.25, 6.0, q, q)(ALL)
     assert torch.equal(found, ALL.clamp(round(-1.25 / 0.5 + 3), 15))  # -2.5 + 3 is a tie to even: 0
     assert code(-1.25, q) == 0
 
@@ -138,7 +138,7 @@ def test_clamp_keeps_codes_of_one_quantisation() -> None:
 def test_clamp_rounds_after_the_zero_point_of_another_quantisation() -> None:
     x, y = Affine(0.5, 0), Affine(1.0, 1)
     expected = np.clip(np.rint(ALL.numpy().astype(np.float32) * np.float32(0.5) + np.float32(1.0)), -128, 127)
-    assert np.array_equal(static.clamp(None, None, x, y)(ALL).numpy(), expected)
+    assert np.array_equal(elementwise.clamp(None, None, x, y)(ALL).numpy(), expected)
 
 
 def test_mean_of_codes() -> None:
@@ -148,12 +148,14 @@ def test_mean_of_codes() -> None:
     start = np.float32(-2) - np.float32(15 * 9) * ratio
     total = given.long().sum((1, 2)).numpy().astype(np.float32)
     expected = np.clip(np.rint(total * ratio + start), -128, 127)
-    assert np.array_equal(static.mean(x, y)(given)[:, 0, 0].numpy(), expected)
+    assert np.array_equal(pooling.mean(x, y)(given)[:, 0, 0].numpy(), expected)
 
 
 def test_max_pool_never_takes_padding() -> None:
     given = torch.full((1, 3, 3, 1), -128, dtype=torch.int8)
-    assert torch.equal(static.max_pool2d((2, 2), (1, 1), (2, 2), ((1, 1), (1, 1)))(given), torch.full_like(given, -128))
+    assert torch.equal(
+        pooling.max_pool2d((2, 2), (1, 1), (2, 2), ((1, 1), (1, 1)))(given), torch.full_like(given, -128)
+    )
 
 
 # ------------------------------------------------------------------------------------------------ conversions

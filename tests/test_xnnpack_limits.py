@@ -13,8 +13,8 @@ from limits import taken_from
 
 from npu_assay.partitioners.exir.flatbuffer import FormatError
 from npu_assay.partitioners.xnnpack import xnn_check
+from npu_assay.partitioners.xnnpack.device import linear as xnn_products
 from npu_assay.partitioners.xnnpack.device import pooling as xnn_pooling
-from npu_assay.partitioners.xnnpack.device import products as xnn_products
 from npu_assay.partitioners.xnnpack.device import site as xnn_site
 from npu_assay.partitioners.xnnpack.runtime import XnnpackRuntime
 from npu_assay.partitioners.xnnpack.xnn_check import check

@@ -18,7 +18,7 @@ from npu_assay.partitioners.common.machine import DeviceError, InputError
 from npu_assay.partitioners.exir.flatbuffer import FormatError
 from npu_assay.partitioners.xnnpack import xnn_format, xnn_schema
 from npu_assay.partitioners.xnnpack.device.operators import RULES
-from npu_assay.partitioners.xnnpack.kernels import dynamic, static
+from npu_assay.partitioners.xnnpack.kernels import dynamic, elementwise, linear, pooling
 from npu_assay.partitioners.xnnpack.runtime import XnnpackRuntime, load_model
 from npu_assay.partitioners.xnnpack.xnn_model import ABSENT, PerChannel, PerGroup, PerToken, XModel, XNode, packed_int4
 from npu_assay.reference.affine import Affine
@@ -48,7 +48,7 @@ def test_a_sum_of_codes_with_a_fused_relu() -> None:
     a, b = codes(1, 4, 6), codes(2, 6)
     values = [coded(X, 4, 6), coded(X, 6), coded(Y, 4, 6)]
     graph = model(values, [XNode("Add", (0, 1), (2,), limits=(0.0, float("inf")))], (0, 1), (2,))
-    assert torch.equal(run(graph, a, b)[0], static.add(X, X, Y, (Y.zero_point, 127))(a, b))
+    assert torch.equal(run(graph, a, b)[0], elementwise.add(X, X, Y, (Y.zero_point, 127))(a, b))
 
 
 def test_activations_quantised_at_run_time_with_open_rows() -> None:
@@ -96,8 +96,8 @@ def test_a_network_of_codes_with_open_batch_and_sides() -> None:
         XNode("GlobalAvgPooling2d", (3,), (4,), flags=0x40),
     ]
     program = RUNTIME.load(xnn_format.write(model(values, nodes, (0,), (4,))))
-    convolution = static.conv2d(weights, None, X, [0.01] * 4, Y, (2, 1), (1, 1), ((1, 1), (1, 1)))
-    pooled, mean = static.max_pool2d((2, 2), (2, 2)), static.mean(Y, Y)
+    convolution = linear.conv2d(weights, None, X, [0.01] * 4, Y, (2, 1), (1, 1), ((1, 1), (1, 1)))
+    pooled, mean = pooling.max_pool2d((2, 2), (2, 2)), pooling.mean(Y, Y)
     for shape in ((2, 8, 8, 3), (1, 8, 8, 3), (2, 5, 6, 3)):
         x = codes(8, *shape)
         assert torch.equal(RUNTIME.execute(program, [x])[0], mean(pooled(convolution(x))))

@@ -8,7 +8,7 @@ from xnn_models import model, number, reals
 
 from npu_assay.partitioners.xnnpack import xnn_format
 from npu_assay.partitioners.xnnpack.device.scheduling import SMALL
-from npu_assay.partitioners.xnnpack.kernels import rational
+from npu_assay.partitioners.xnnpack.kernels import activation
 from npu_assay.partitioners.xnnpack.runtime import Program, XnnpackRuntime
 from npu_assay.partitioners.xnnpack.xnn_model import XNode
 
@@ -34,8 +34,8 @@ def gates(elements: int = 6, last: int = 6) -> Program:
 
 
 def expected(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor, d: torch.Tensor) -> list[torch.Tensor]:
-    total = rational.sigmoid(a) * rational.tanh(c) + rational.sigmoid(b)
-    return [rational.sigmoid(d), total, rational.sigmoid(rational.tanh(total))]
+    total = activation.sigmoid(a) * activation.tanh(c) + activation.sigmoid(b)
+    return [activation.sigmoid(d), total, activation.sigmoid(activation.tanh(total))]
 
 
 @pytest.mark.parametrize("rows", [[1, 1, 1, 1], [5, 5, 5, 5], [5, 5, 5, 2]])

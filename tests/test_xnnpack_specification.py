@@ -15,8 +15,9 @@ import torch
 from crosscheck.draw import Draw, tensor
 from torch import Tensor
 
-from npu_assay.partitioners.xnnpack.kernels import convert, fma, static
+from npu_assay.partitioners.xnnpack.kernels import convert, elementwise, fma, pooling
 from npu_assay.partitioners.xnnpack.kernels import dynamic as dynamic_kernels
+from npu_assay.partitioners.xnnpack.kernels import linear as static_kernels
 from npu_assay.reference.affine import Affine
 from npu_assay.reference.arithmetic import xnnpack as specified
 
@@ -31,7 +32,7 @@ def binary(name: str, draw: Draw) -> Pair:
     p, q = tensor(draw.codes(shape)), tensor(draw.codes(shape[-1:]))
     a, b = draw.affine(), draw.affine()
     y = draw.matched(128 * (a.scale * b.scale * 128 if name == "mul" else max(a.scale, b.scale)))
-    return lambda: getattr(specified.static, name)(p, q, a, b, y), lambda: getattr(static, name)(a, b, y)(p, q)
+    return lambda: getattr(specified.static, name)(p, q, a, b, y), lambda: getattr(elementwise, name)(a, b, y)(p, q)
 
 
 def clamp(draw: Draw) -> Pair:
@@ -39,7 +40,7 @@ def clamp(draw: Draw) -> Pair:
     y = x if draw.coin() else draw.matched(128 * x.scale)
     limits = sorted(float(one) for one in draw.rng.uniform(-150, 150, 2) * x.scale)
     lo, hi = (None if draw.integer(0, 3) == 0 else one for one in limits)
-    return lambda: specified.static.clamp(codes, lo, hi, x, y), lambda: static.clamp(lo, hi, x, y)(codes)
+    return lambda: specified.static.clamp(codes, lo, hi, x, y), lambda: elementwise.clamp(lo, hi, x, y)(codes)
 
 
 def mean(draw: Draw) -> Pair:
@@ -48,7 +49,7 @@ def mean(draw: Draw) -> Pair:
         draw.affine(),
     )
     y = draw.matched(128 * x.scale)
-    return lambda: specified.static.mean(codes, x, y), lambda: static.mean(x, y)(codes)
+    return lambda: specified.static.mean(codes, x, y), lambda: pooling.mean(x, y)(codes)
 
 
 def constants(draw: Draw, outputs: int, x: Affine) -> tuple[Tensor | None, Affine, list[float], Affine]:
@@ -62,7 +63,9 @@ def linear(draw: Draw) -> Pair:
     inputs, outputs = draw.integer(1, 40), draw.integer(1, 9)
     codes, weights = tensor(draw.codes((draw.integer(1, 4), inputs))), tensor(draw.codes((outputs, inputs), -127))
     given = constants(draw, outputs, draw.affine())
-    return lambda: specified.static.linear(codes, weights, *given), lambda: static.linear(weights, *given)(codes)
+    return lambda: specified.static.linear(codes, weights, *given), lambda: static_kernels.linear(weights, *given)(
+        codes
+    )
 
 
 class Image(NamedTuple):
@@ -91,7 +94,7 @@ def convolution(transposed: bool, draw: Draw) -> Pair:
     drawn = image(draw)
     codes = tensor(draw.codes(drawn.shape))
     given: Any = (drawn.weights, *constants(draw, len(drawn.weights), draw.affine()), *drawn.window)
-    return _convolutions(specified.static, static, transposed, codes, given, drawn)
+    return _convolutions(specified.static, static_kernels, transposed, codes, given, drawn)
 
 
 def _convolutions(plain: Any, kernels: Any, transposed: bool, x: Tensor, given: Any, drawn: Image) -> Pair:

@@ -1,4 +1,4 @@
-"""The tables of docs/faults.md, from records that are kept: `python -m benchmarks.mutants.measured` prints them.
+"""The tables of docs/lab/mutants.md, from records that are kept: `python -m benchmarks.mutants.measured` prints them.
 
 A file of records is called VENDOR-SEED.jsonl.xz, one of headlines VENDOR-SEED-headlines.jsonl.xz, and one of survivors
 that were judged again, after what they showed was mended, VENDOR-SEED-again.jsonl.xz. none.toml says of mutants why

@@ -15,14 +15,14 @@ from npu_assay.faults.ethosu.device import after, operator
 from npu_assay.partitioners.ethosu import ethos_u55, ethos_u85
 from npu_assay.partitioners.ethosu.device import operators
 from npu_assay.partitioners.ethosu.device.site import Site
-from npu_assay.partitioners.ethosu.kernels import images
-from npu_assay.partitioners.ethosu.lowering import convolution, elementwise, movement, resizing, tables
+from npu_assay.partitioners.ethosu.kernels import pooling
+from npu_assay.partitioners.ethosu.lowering import convolution, elementwise, layout, resize, tables
 from npu_assay.partitioners.ethosu.lowering.context import Context as Compilation
 from npu_assay.partitioners.ethosu.lowering.operation import Operation
 from npu_assay.partitioners.ethosu.lowering.scaling import code_of
 from npu_assay.partitioners.ethosu.operators import LOWERINGS
 from npu_assay.partitioners.ethosu.support import common, reduction
-from npu_assay.partitioners.ethosu.support.products import per_axis
+from npu_assay.partitioners.ethosu.support.linear import per_axis
 from npu_assay.partitioners.ethosu.support.rule import Context
 from npu_assay.partitioners.ethosu.support.rules import RULES
 from npu_assay.partitioners.exir.nodes import argument, operand, rank, shape
@@ -119,7 +119,7 @@ def negative_index_kept() -> Patched:
         x, bound = operation.first, operation.arguments
         place = x.home.index(operation.axis(bound["dim"], x.rank))
         tensor = operation.slice(operation.tensor(x, x.home), place, max(bound["index"], 0), 1)
-        return operation.held(tensor, x.home, movement.quant_of(x, operation))
+        return operation.held(tensor, x.home, layout.quant_of(x, operation))
 
     return _lowered(change, "aten.select_copy.int")
 
@@ -218,7 +218,7 @@ def one_factor_for_both() -> Patched:
 
     def change(operation: Any, right: Any) -> Any:
         def rescale(self: Any, tensor: str, ratios: Any, dtype: str, zeros: Any = (0, 0)) -> str:
-            return plain(self, tensor, (1 / resizing.axes(self.node)[0].numerator ** 2,), dtype, zeros)
+            return plain(self, tensor, (1 / resize.axes(self.node)[0].numerator ** 2,), dtype, zeros)
 
         plain = Operation.rescale
         with patch.object(Operation, "rescale", rescale):
@@ -241,7 +241,7 @@ def equal_parts() -> Patched:
         found = list(sizes)
         return len(found) * found[0] if found else 0
 
-    return calling(movement, "sum", total)
+    return calling(layout, "sum", total)
 
 
 @fault(ethos_u85, "compiler", "maximum or minimum", "pytorch/executorch#12959")
@@ -271,13 +271,13 @@ def maximum_from_zero() -> Any:
 @fault(ethos_u85, "device", "max_pool2d", "pytorch/executorch#16534")
 def padded_with_zero() -> Patched:
     """Max pool: padding holds 0."""
-    right: Any = images.padded_float
+    right: Any = pooling.padded_float
 
     def padded(codes: Tensor, padding: Any, code: int, dtype: torch.dtype) -> Tensor:
         found: Tensor = right(codes, padding, 0 if dtype == torch.float32 else code, dtype)
         return found
 
-    return patch.object(images, "padded_float", padded)
+    return patch.object(pooling, "padded_float", padded)
 
 
 @fault(ethos_u85, "device", "sigmoid or tanh", "kulinseth/pytorch#273")

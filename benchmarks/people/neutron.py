@@ -19,7 +19,7 @@ from npu_assay.partitioners.exir.nodes import argument, rank
 from npu_assay.partitioners.neutron import backend as neutron
 from npu_assay.partitioners.neutron.device.site import Site
 from npu_assay.partitioners.neutron.formats import channel_dim
-from npu_assay.partitioners.neutron.lowering import convolution, matmul, movement
+from npu_assay.partitioners.neutron.lowering import convolution, layout, matmul
 from npu_assay.partitioners.neutron.operators import LOWERINGS
 from npu_assay.partitioners.neutron.support import common, weights
 from npu_assay.partitioners.neutron.support.rule import Context
@@ -110,8 +110,8 @@ def pad_without_zero_point() -> Patched:
         found = model.quantisation(tensor)
         return right(model, tensor, pairs, name, value - found.zero_point * found.scale if value else value)
 
-    right: Any = movement.pad
-    return patch.object(movement, "pad", pad)
+    right: Any = layout.pad
+    return patch.object(layout, "pad", pad)
 
 
 @fault(neutron, "compiler", "convolution", "pytorch/executorch#17842")

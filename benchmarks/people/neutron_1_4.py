@@ -19,9 +19,9 @@ from npu_assay.partitioners.exir.nodes import operand, shape
 from npu_assay.partitioners.exir.qdq import input_qparams, output_qparams
 from npu_assay.partitioners.neutron import backend_1_4 as neutron
 from npu_assay.partitioners.neutron.lowering import elementwise as lowering
-from npu_assay.partitioners.neutron.lowering import pooling
+from npu_assay.partitioners.neutron.lowering import reduction
 from npu_assay.partitioners.neutron.operators import LOWERINGS
-from npu_assay.partitioners.neutron.support import pieces
+from npu_assay.partitioners.neutron.support import slicing
 from npu_assay.partitioners.neutron.support.rules import RULES_OF
 from npu_assay.reference.affine import float32
 
@@ -55,7 +55,7 @@ def resize_by_height() -> Patched:
     """Resize: the height alone is looked at."""
 
     def holds(node: fx.Node, context: Any) -> bool:
-        return shape(node)[2] in [scale * shape(operand(node))[2] for scale in pieces.AXIS_SCALES]
+        return shape(node)[2] in [scale * shape(operand(node))[2] for scale in slicing.AXIS_SCALES]
 
     return _rule("axis_scale", holds, "aten.upsample_bilinear2d.vec", "aten.upsample_nearest2d.vec")
 
@@ -63,7 +63,7 @@ def resize_by_height() -> Patched:
 @fault(neutron, "rule", "cat", "tlc-pack/relax#160")
 def cat_counts_operands() -> Patched:
     """Cat: operands are counted, not different ones."""
-    return _rule("min_inputs", lambda node, context: len(pieces.cat_operands(node)) >= 2, "aten.cat.default")
+    return _rule("min_inputs", lambda node, context: len(slicing.cat_operands(node)) >= 2, "aten.cat.default")
 
 
 @fault(neutron, "compiler", "sub", "pytorch/executorch#19588")
@@ -81,13 +81,13 @@ def difference_sorted() -> Patched:
 @fault(neutron, "compiler", "sum or mean", "pytorch/pytorch#83357")
 def no_dims_are_none() -> Patched:
     """Reductions: no dimensions are none, not all."""
-    return calling(pooling, "range", lambda dimensions: ())
+    return calling(reduction, "range", lambda dimensions: ())
 
 
 @fault(neutron, "compiler", "amax or amin or sum", "pytorch/executorch#16578")
 def reduced_in_device_order() -> Patched:
     """The axes that a reduction leaves are taken for torch's order."""
-    return calling(pooling, "sorted", list)
+    return calling(reduction, "sorted", list)
 
 
 @fault(neutron, "compiler", "prelu", "pytorch/executorch#16131")

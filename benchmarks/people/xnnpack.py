@@ -24,14 +24,14 @@ from npu_assay.partitioners.xnnpack.configs import (
     MeanDimConfig,
     SliceCopyConfig,
 )
-from npu_assay.partitioners.xnnpack.configs.products import CLAMPS
+from npu_assay.partitioners.xnnpack.configs.linear import CLAMPS
 from npu_assay.partitioners.xnnpack.device import elementwise
 from npu_assay.partitioners.xnnpack.device.operators import RULES
 from npu_assay.partitioners.xnnpack.device.site import Site as DeviceSite
 from npu_assay.partitioners.xnnpack.device.site import in_float32
-from npu_assay.partitioners.xnnpack.kernels import float32, rational
-from npu_assay.partitioners.xnnpack.lowering import movement, normalisation, pooling, products, program
-from npu_assay.partitioners.xnnpack.lowering.normalisation import NORM
+from npu_assay.partitioners.xnnpack.kernels import activation, float32
+from npu_assay.partitioners.xnnpack.lowering import layout, linear, normalization, pooling, program
+from npu_assay.partitioners.xnnpack.lowering.normalization import NORM
 from npu_assay.partitioners.xnnpack.patterns import is_named, only_user
 from npu_assay.partitioners.xnnpack.site import Site
 
@@ -104,7 +104,7 @@ def norm_folded_for_all() -> Patched:
         norms = (each for each in node.users if target_name(each.target) == NORM)
         return next(norms, None) or only_user(node)
 
-    return together(_standing_for_both(), patch.object(normalisation, "only_user", user))
+    return together(_standing_for_both(), patch.object(normalization, "only_user", user))
 
 
 @fault(xnnpack, "compiler", "add or conv1d or linear or relu", "pytorch/executorch#6894")
@@ -123,7 +123,7 @@ def slice_start_clipped() -> Patched:
 
     def lower(operation: Any) -> Any:
         operation.arguments["start"] = max(operation.arguments["start"] or 0, 0)
-        return movement.slice_(operation)
+        return layout.slice_(operation)
 
     return patch.object(SliceCopyConfig, "lower", lower)
 
@@ -133,9 +133,9 @@ def padding_on_the_other_end() -> Patched:
     """Uneven padding before a convolution lands on the wrong end."""
 
     def options(x: Any, pads: Any, number: float) -> dict[str, object]:
-        return movement.pad_options(x, [pads[position ^ 1] for position in range(len(pads))], number)
+        return layout.pad_options(x, [pads[position ^ 1] for position in range(len(pads))], number)
 
-    return patch.object(products, "pad_options", options)
+    return patch.object(linear, "pad_options", options)
 
 
 @fault(xnnpack, "device", "avg_pool2d", "kulinseth/pytorch#273")
@@ -165,6 +165,6 @@ def softmax_of_matrices() -> Patched:
     """Softmax sees two dimensions, all but the first as one."""
 
     def kernel(x: torch.Tensor) -> torch.Tensor:
-        return rational.softmax(x.reshape(len(x), -1) if x.dim() > 1 else x).reshape(x.shape)
+        return activation.softmax(x.reshape(len(x), -1) if x.dim() > 1 else x).reshape(x.shape)
 
     return patch.dict(elementwise.UNARY, {"Softmax": kernel})

@@ -15,7 +15,7 @@ from benchmarks.plover.rules import RULES as RULES
 from benchmarks.plover.rules import Check as Check
 from npu_assay.partitioners.exir import Backend
 from npu_assay.partitioners.exir.rules import Rule
-from npu_assay.partitioners.exir.simple import Cluster, ClusterPartitioner
+from npu_assay.partitioners.exir.single_op import Cluster, ClusterPartitioner
 
 
 def _applies(when: str, n: Application) -> bool:

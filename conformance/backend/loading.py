@@ -43,7 +43,7 @@ def load_backend(spec: str) -> Backend:
     module, _, attribute = target(spec).partition(":")
     where = f"backend {spec!r}"
     found = _attribute(where, _module(where, module), attribute)
-    from npu_assay.partitioners.exir.backend import Backend
+    from npu_assay.partitioners.exir.backend import Backend  # loads torch
 
     if not isinstance(found, Backend):
         raise BackendSpecError(f"backend {spec!r}: {attribute} is of type {type(found).__name__}, expected a Backend")
@@ -66,7 +66,7 @@ def _check_fields(where: str, backend: Backend) -> None:
 
 def highest_level(backend: Backend) -> str:
     """How far a backend can be judged: what it has of compiler and runtime decides."""
-    from npu_assay.partitioners.exir.backend import NoCompiler, NoRuntime
+    from npu_assay.partitioners.exir.backend import NoCompiler, NoRuntime  # loads torch
 
     if backend.details is NoCompiler:
         return TAGS

@@ -26,7 +26,7 @@ def board(runs: tuple[str, ...], out: Path, workers: int | None) -> None:
     Exit codes: 0 the site is there, 2 no run can be read, or the site cannot be written.
     """
     with usage_errors():
-        from npu_assay.conformance.board.building import build
+        from npu_assay.conformance.board.building import build  # slow to load
 
         built = build(runs, out, cores() if workers is None else workers)
     for name, reason in built.runs.broken:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from npu_assay.conformance.commands.beforehand import tell_mistakes
+from npu_assay.conformance.commands.early_checks import tell_mistakes
 from npu_assay.conformance.commands.shards import ShardOption, default_folder
 from npu_assay.conformance.commands.shared import (
     Output,
@@ -27,7 +27,7 @@ from npu_assay.conformance.commands.shared import (
 from npu_assay.conformance.programs.variation_names import CHOSEN, HOW
 
 if TYPE_CHECKING:
-    from npu_assay.conformance.record.levels import Shard
+    from npu_assay.conformance.record.shard import Shard
     from npu_assay.conformance.run.execution import Pool
 
 INTERRUPTED = 1
@@ -118,7 +118,7 @@ def certify(
     """
     if debug:
         tell_mistakes(backend, table, expression)
-        from npu_assay.conformance.debug.later import postpone
+        from npu_assay.conformance.debug.lazy_dynamo import postpone
 
         postpone()  # before anything that makes fake tensors is loaded
         from npu_assay.conformance.commands.debugging import check_alone, debug_one
@@ -127,12 +127,12 @@ def certify(
         check_alone(others | {"--shard": shard, "--waivers": waivers})
         debug_one(backend, table, (expression, smoke, seed), level, ("vela",) if with_vela else ())
     tell_mistakes(backend, table, expression, waivers)
-    from npu_assay.conformance.isolation import origin
+    from npu_assay.conformance.isolation import base_process
 
-    origin.warm()  # before anything is loaded that the process of a backend must not have
+    base_process.warm()  # before anything is loaded that the process of a backend must not have
     from rich.console import Console
 
-    from npu_assay.conformance.commands.concluding import conclude
+    from npu_assay.conformance.commands.finish import conclude
     from npu_assay.conformance.report.console import progress
 
     console = Console(emoji=False)

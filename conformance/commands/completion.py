@@ -10,7 +10,7 @@ from click.shell_completion import CompletionItem
 
 def backends(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Installed backends, with the object that each one is."""
-    from npu_assay.conformance.backend.loading import registered
+    from npu_assay.conformance.backend.loading import registered  # help starts without
 
     found = ((name, point.value) for name, point in registered().items())
     return [CompletionItem(name, help=told) for name, told in found if name.startswith(incomplete)]
@@ -18,7 +18,7 @@ def backends(context: click.Context, parameter: click.Parameter, incomplete: str
 
 def tables(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Tables that ship with the suite; else files."""
-    from npu_assay.conformance.table import FOLDER
+    from npu_assay.conformance.table import FOLDER  # help starts without
 
     return _names(sorted(path.stem for path in FOLDER.glob("*.toml")), incomplete) or [_file(incomplete)]
 
@@ -28,7 +28,7 @@ def operators(context: click.Context, parameter: click.Parameter, incomplete: st
 
     Whole names, else the short ones that people type.
     """
-    from npu_assay.conformance.backend.stated_table import stated_table
+    from npu_assay.conformance.backend.stated_table import stated_table  # help starts without
     from npu_assay.conformance.table import FOLDER, TableError, load_table
     from npu_assay.conformance.table.operator_names import names_of
 
@@ -43,7 +43,7 @@ def operators(context: click.Context, parameter: click.Parameter, incomplete: st
 
 def every_operator(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Operators that the suite has cases for, by whole or short name."""
-    from npu_assay.conformance.cases import every_operator as known
+    from npu_assay.conformance.cases import every_operator as known  # slow to load
 
     names = known()
     return _names(sorted({*names, *(name.split(".")[1] for name in names if name.count(".") > 1)}), incomplete)

@@ -26,7 +26,7 @@ def drift(folder: Path, as_json: bool, as_markdown: bool, document: bool, repro:
     a run wrote.
     """
     with usage_errors():
-        from npu_assay.conformance.compare.drift import drift_text
+        from npu_assay.conformance.compare.drift import drift_text  # slow to load
         from npu_assay.conformance.compare.drift_run import read_drift
         from npu_assay.conformance.compare.drift_text import documented_lines, drift_markdown, lines
 
@@ -34,11 +34,11 @@ def drift(folder: Path, as_json: bool, as_markdown: bool, document: bool, repro:
             raise click.UsageError("expected one of --json, --markdown, --document, --repro and --repros")
         found = read_drift(folder)
         if repro is not None:
-            from npu_assay.conformance.repro import script_of
+            from npu_assay.conformance.repro import script_of  # loads torch
 
             text = script_of(found, repro)
         elif repros:
-            from npu_assay.conformance.repro import write_scripts
+            from npu_assay.conformance.repro import write_scripts  # loads torch
 
             text = write_scripts(found, folder)
         else:

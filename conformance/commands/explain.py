@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from npu_assay.conformance.commands.beforehand import tell_missing
 from npu_assay.conformance.commands.completion import backends
+from npu_assay.conformance.commands.early_checks import tell_missing
 from npu_assay.conformance.commands.shared import (
     cores,
     memory_option,
@@ -22,6 +22,8 @@ from npu_assay.conformance.commands.shared import (
     usage_errors,
     write_file,
 )
+from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.isolation.limits import Limits
 
 if TYPE_CHECKING:
     from npu_assay.conformance.explain import Explanation
@@ -93,11 +95,9 @@ def explain(
     if "torch" not in sys.modules and not sys.stderr.isatty():
         click.echo(begin, err=True)  # as torch takes seconds to load
     with usage_errors():
-        from npu_assay.conformance.common.errors import UsageError
-        from npu_assay.conformance.explain.confining import Request, found
+        from npu_assay.conformance.explain.confining import Request, found  # with text and page it loads torch
         from npu_assay.conformance.explain.progress import shown
         from npu_assay.conformance.explain.text import explanation_lines
-        from npu_assay.conformance.isolation.limits import Limits
 
         if dynamic and calibrate is None:
             raise UsageError("--dynamic: expected --calibrate beside it, as it says how MODEL is quantized")
@@ -110,7 +110,7 @@ def explain(
         explanation = answer.explanation
         text = json.dumps(explanation.as_json(), indent=1)
         if out is not None:
-            from npu_assay.conformance.explain.page import page
+            from npu_assay.conformance.explain.page import page  # loads torch
 
             programs = {_file(backend): data for backend, data in answer.files.items()}
             written = _write(out, {JSON: f"{text}\n".encode(), PAGE: page(explanation).encode(), **programs})

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from npu_assay.conformance.commands.beforehand import tell_mistakes
+from npu_assay.conformance.commands.early_checks import tell_mistakes
 from npu_assay.conformance.commands.shared import (
     Output,
     backend_argument,

@@ -41,7 +41,7 @@ def judge(folder: Path, outputs: Path, rescale: str | None, out: Path) -> None:
     Exit codes: 0 all are right, 1 some are not, 2 usage or data error.
     """
     with usage_errors():
-        from npu_assay.conformance.interchange.judging import FAIL, Request, judge_folder, write_report
+        from npu_assay.conformance.interchange.judging import FAIL, Request, judge_folder, write_report  # loads torch
 
         report = judge_folder(Request(folder, outputs, rescale))
         write_report(report, out)

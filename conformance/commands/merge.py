@@ -11,6 +11,7 @@ from npu_assay.conformance.commands.completion import tables
 from npu_assay.conformance.commands.shards import default_folder
 from npu_assay.conformance.commands.shared import out, today, usage_errors
 from npu_assay.conformance.common.escaped import counted
+from npu_assay.conformance.debug.lazy_dynamo import postpone
 
 if TYPE_CHECKING:
     from npu_assay.conformance.record.certificate import Certificate
@@ -37,12 +38,10 @@ def merge(shards: tuple[Path, ...], out: Path | None, table: str | None) -> None
     shards do not make one run.
     """
     with usage_errors():
-        from npu_assay.conformance.debug.later import postpone
-
         postpone()
-        from rich.console import Console
+        from rich.console import Console  # loads torch
 
-        from npu_assay.conformance.commands.concluding import conclude
+        from npu_assay.conformance.commands.finish import conclude
         from npu_assay.conformance.verify.merging import check_table
         from npu_assay.conformance.verify.merging import merge as merged
 

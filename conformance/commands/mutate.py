@@ -8,7 +8,7 @@ import time
 
 import click
 
-from npu_assay.conformance.commands.beforehand import tell_mistakes
+from npu_assay.conformance.commands.early_checks import tell_mistakes
 from npu_assay.conformance.commands.shared import (
     backend_argument,
     cores,
@@ -60,10 +60,10 @@ def mutate(
     Exit codes: 0 all partitioner faults and 98 % of the others are noticed, 1 fewer are, 2 usage error.
     """
     tell_mistakes(backend, table)
-    from rich.console import Console
+    from rich.console import Console  # slow to load
 
     with usage_errors():
-        from npu_assay.conformance.backend.loading import load_whole
+        from npu_assay.conformance.backend.loading import load_whole  # loads torch
         from npu_assay.conformance.isolation.imports import unchanged
         from npu_assay.conformance.mutation.catalogue import catalogue_of, load_faults, selected
         from npu_assay.conformance.mutation.report import Mutation

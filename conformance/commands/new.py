@@ -18,7 +18,7 @@ def new(name: str, out: Path | None) -> None:
     Exit codes: 0 written, 2 usage error, and then nothing is written.
     """
     with usage_errors():
-        from npu_assay.conformance.backend.scaffold import write_kit
+        from npu_assay.conformance.backend.scaffold import write_kit  # help starts without
 
         folder = Path(name) if out is None else out
         for path in write_kit(name, folder):

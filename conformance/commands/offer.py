@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from npu_assay.conformance.commands.beforehand import tell_mistakes
 from npu_assay.conformance.commands.completion import every_operator
+from npu_assay.conformance.commands.early_checks import tell_mistakes
 from npu_assay.conformance.commands.shared import (
     backend_argument,
     cores,
@@ -25,6 +25,7 @@ from npu_assay.conformance.commands.shared import (
     workers_option,
 )
 from npu_assay.conformance.common.escaped import counted
+from npu_assay.conformance.isolation.limits import Limits
 
 if TYPE_CHECKING:
     from npu_assay.conformance.record.results import CaseResult
@@ -56,17 +57,16 @@ def offer(
     that it takes is right, 1 something is wrong, 2 usage or data error.
     """
     tell_mistakes(backend, table)
-    from npu_assay.conformance.isolation import origin
+    from npu_assay.conformance.isolation import base_process  # help starts without
 
-    origin.warm()  # before anything is loaded that the process of a backend must not have
-    from rich.console import Console
+    base_process.warm()  # before anything is loaded that the process of a backend must not have
+    from rich.console import Console  # slow to load
 
     from npu_assay.conformance.report.console import progress
 
     folder = out if out is not None else Path(f"assay-{backend.replace(':', '.')}-offers")
     with usage_errors():
-        from npu_assay.conformance.isolation.limits import Limits
-        from npu_assay.conformance.record.certificate import Selection
+        from npu_assay.conformance.record.certificate import Selection  # loads torch
         from npu_assay.conformance.run.session import Request, assay
 
         count, asked = cores() if workers is None else workers, Selection(expression)

@@ -20,7 +20,7 @@ def package(folder: Path, out: Path | None) -> None:
     Exit codes: 0 packed (certified or not), 1 the folder's files contradict each other, 2 usage or data error.
     """
     with usage_errors():
-        from npu_assay.conformance.record.certificate import verdict_text
+        from npu_assay.conformance.record.certificate import verdict_text  # slow to load
         from npu_assay.conformance.verify.packing import pack
 
         target = out if out is not None else Path(f"{folder.resolve().name}.zip")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from npu_assay.conformance.commands.beforehand import tell_mistakes
+from npu_assay.conformance.commands.early_checks import tell_mistakes
 from npu_assay.conformance.commands.shared import (
     backend_argument,
     cores,
@@ -66,7 +66,7 @@ def reach(
         from npu_assay.conformance.backend.loading import load_backend
         from npu_assay.conformance.common.errors import UsageError
         from npu_assay.conformance.reach.asking import ask
-        from npu_assay.conformance.reach.told import as_lines, lines
+        from npu_assay.conformance.reach.report import as_lines, lines
         from npu_assay.conformance.run.selection import all_cases, none_selected, select
         from npu_assay.conformance.table import load_table
 

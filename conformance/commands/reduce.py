@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from npu_assay.conformance.commands.beforehand import tell_missing
 from npu_assay.conformance.commands.completion import backends, every_operator
+from npu_assay.conformance.commands.early_checks import tell_missing
 from npu_assay.conformance.commands.shared import memory_option, out, plain, timeout_option, usage_errors, write_file
 
 FOUND, NOTHING = 0, 1

@@ -46,7 +46,7 @@ def run(
 
     with usage_errors():
         from npu_assay.conformance.isolation.limits import Limits
-        from npu_assay.conformance.pte.asked import Request
+        from npu_assay.conformance.pte.options import Request
         from npu_assay.conformance.pte.run import rows
         from npu_assay.conformance.pte.run import run as run_model
         from npu_assay.conformance.pte.text import WIDTH, print_table

@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from npu_assay.conformance.record.levels import NUMBERS, Shard
+from npu_assay.conformance.record.levels import NUMBERS
+from npu_assay.conformance.record.shard import Shard
 
 
 class ShardOption(click.ParamType[Shard]):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from npu_assay.conformance.commands.beforehand import tell_mistakes
 from npu_assay.conformance.commands.completion import operators
+from npu_assay.conformance.commands.early_checks import tell_mistakes
 from npu_assay.conformance.commands.shared import backend_argument, table_option, usage_errors
 
 
@@ -22,7 +22,7 @@ def show(backend: str, operator: str | None, table: str | None) -> None:
     """
     if operator is not None and "/" in operator:
         tell_mistakes(backend, table, operator)
-        from npu_assay.conformance.debug.later import postpone
+        from npu_assay.conformance.debug.lazy_dynamo import postpone
 
         postpone()  # before anything that makes fake tensors is loaded
         from npu_assay.conformance.commands.debugging import show_case

@@ -8,9 +8,9 @@ from pathlib import Path
 import click
 
 from npu_assay.conformance.commands.completion import tables
+from npu_assay.conformance.commands.help_texts import Commands
 from npu_assay.conformance.commands.shared import out, plain, usage_errors, write_file
 from npu_assay.conformance.commands.table_coverage import coverage
-from npu_assay.conformance.commands.told import Commands
 from npu_assay.conformance.common.escaped import counted
 
 CLEAN, FOUND = 0, 1

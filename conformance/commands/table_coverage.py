@@ -24,7 +24,7 @@ def coverage(name: str, pairs: bool, prove: bool, as_json: bool) -> None:
     whatever is found, 2 usage or data error.
     """
     with usage_errors():
-        from npu_assay.conformance.cases import cases_for
+        from npu_assay.conformance.cases import cases_for  # loads torch
         from npu_assay.conformance.cases.variations import chosen_kinds
         from npu_assay.conformance.covering.measure import measure
         from npu_assay.conformance.covering.text import page

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from npu_assay.conformance.commands.asked import ALL, Asked
 from npu_assay.conformance.commands.completion import backends, tables
 from npu_assay.conformance.commands.shared import MOST, Seconds, level, out, plain, today, usage_errors, workers_option
+from npu_assay.conformance.commands.verify_options import ALL, Asked
 from npu_assay.conformance.common.memory import many_records
 from npu_assay.conformance.record.levels import NUMBERS, reaches, unjudged
 
@@ -111,9 +111,9 @@ def verify(
     Exit codes: 0 certified, and all that was asked for agrees; 1 not; 2 a usage or data error.
     """
     with many_records():  # modules are many, too
-        from npu_assay.conformance.commands.again import run_again
-        from npu_assay.conformance.commands.signed import signed as signed_by
-        from npu_assay.conformance.debug.later import postpone
+        from npu_assay.conformance.commands.verify_rerun import run_again
+        from npu_assay.conformance.commands.verify_signature import signed as signed_by
+        from npu_assay.conformance.debug.lazy_dynamo import postpone
         from npu_assay.conformance.record.names import ATTESTATION
         from npu_assay.conformance.record.read import read_contents
         from npu_assay.conformance.verify.signing import read_public_key

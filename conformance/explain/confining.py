@@ -19,8 +19,8 @@ from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.explain.named import names_file
 from npu_assay.conformance.explain.progress import Progress, Step, silent
 from npu_assay.conformance.explain.record import SCHEMA, Explained, Explanation, nothing
-from npu_assay.conformance.isolation.confined import Work, confined
 from npu_assay.conformance.isolation.limits import Limits
+from npu_assay.conformance.isolation.sandbox import Work, confined
 
 if TYPE_CHECKING:
     from npu_assay.conformance.explain.models import Model

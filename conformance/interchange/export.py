@@ -31,7 +31,7 @@ from npu_assay.conformance.record.certificate import Selection
 from npu_assay.conformance.record.results import program_sha256
 from npu_assay.conformance.run.selection import all_cases, none_selected
 from npu_assay.conformance.table import Table, read_table, table_bytes, table_path
-from npu_assay.conformance.table.preserved import check_preserved
+from npu_assay.conformance.table.non_decomposed import check_preserved
 from npu_assay.partitioners.exir import Backend
 from npu_assay.reference.onnx_forms.site import FormError
 

@@ -2,7 +2,7 @@
 
 `pool` gives cases to pairs of processes, and turns the death of one into a result. A `judge`, forked from the run,
 knows the case, its table and its goldens; it asks a `runner`, which has the backend and knows nothing but the question.
-`origin` is a process without the run's memory. For each run it forks a `keeper`, which ends all processes that a
+`base_process` is a process without the run's memory. For each run it forks a `reaper`, which ends all processes that a
 backend leaves, and below it the `forkserver`, which has loaded the backend and forks runners. A runner looks at what a
 program leaves behind (`state`, `leaks`), and has a `clean_process` beside it, which runs blobs and never compiled one.
 

@@ -33,10 +33,10 @@ from npu_assay.conformance.isolation.text import encoded
 from npu_assay.conformance.programs.graph import Case, Graph
 from npu_assay.conformance.record.levels import NUMBERS
 from npu_assay.conformance.record.results import CaseResult
-from npu_assay.conformance.run import crossing, one_case
-from npu_assay.conformance.run.crossing import AnswerError
+from npu_assay.conformance.run import one_case, wire_format
 from npu_assay.conformance.run.drawing import Drawing
 from npu_assay.conformance.run.question import Answer, Question, digest_of_blobs
+from npu_assay.conformance.run.wire_format import AnswerError
 from npu_assay.conformance.table import Table
 
 NOISE = "?"
@@ -111,11 +111,11 @@ class _Judge:
         """Ask, and judge the answer. Raises _RunnerEndedError, AnswerError or FrameError when there is none."""
         beside = self._beside(case)
         question, drawing = self._question(case, beside), Drawing(case.graph, beside, self.secret)
-        message = self._asked(crossing.question_bytes(question))
+        message = self._asked(wire_format.question_bytes(question))
         if message[:1] == DRAW.encode():
             inputs = drawing(message[1:].decode("ascii", "replace"))
-            message = self._asked(crossing.inputs_bytes(inputs))
-        answer = crossing.read_answer(question.name, message[1:])
+            message = self._asked(wire_format.inputs_bytes(inputs))
+        answer = wire_format.read_answer(question.name, message[1:])
         _check_drawn(drawing, answer)
         os.pwrite(self.stage, JUDGING.encode().ljust(STAGE), 0)
         behind, answer.behind = answer.behind, []

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from npu_assay.conformance.backend.info import About
 from npu_assay.conformance.common.errors import UsageError
-from npu_assay.conformance.isolation import forkserver, judge, origin
+from npu_assay.conformance.isolation import base_process, forkserver, judge
 from npu_assay.conformance.isolation.forking import fork
 from npu_assay.conformance.isolation.forkserver import ASK, ENDED, ENDS, KILL, LOADED, READY, REFUSED, RUN, Subject
 from npu_assay.conformance.isolation.frames import LAST
@@ -53,7 +53,7 @@ class ProcessPool:
         self._start()
 
     def _start(self) -> None:
-        self._kept, self._wire = origin.start(self._subject)
+        self._kept, self._wire = base_process.start(self._subject)
         self._forkserver = self._asked = self._answered = 0
         self._since = time.monotonic()  # the last question
         self.about = self._introduction()
@@ -73,9 +73,9 @@ class ProcessPool:
         for worker in self._workers:
             worker.close()
         self._workers.clear()
-        self._end_nursery()
+        self._stop_forkserver()
 
-    def _end_nursery(self) -> int:
+    def _stop_forkserver(self) -> int:
         """End the forkserver and all its descendants; returns how it ended."""
         self._wire.close()
         return self._kept.end()
@@ -86,7 +86,7 @@ class ProcessPool:
         if messages and LOADED in messages[0]:
             self._forkserver = messages[0]["process"]
             return About(**messages[0][LOADED])
-        code = self._end_nursery()
+        code = self._stop_forkserver()
         if messages and REFUSED in messages[0]:
             raise forkserver.refusal(messages[0])
         how = cause(code) if ready else f"no end in {LOADING:g} s"
@@ -196,7 +196,7 @@ class ProcessPool:
             if worker.process:
                 end(worker.process)
             self.dismiss(worker)
-        self._end_nursery()
+        self._stop_forkserver()
         self._start()
 
     def wait(self, seconds: float) -> None:
@@ -241,7 +241,7 @@ class _Run:
                 yield from self._ended(worker, status)
             yield from self._sure()
             if how := self.pool.lost:
-                yield from self._nursery_lost(how)
+                yield from self._forkserver_lost(how)
             for worker in self.pool.workers:
                 self._check(worker)
 
@@ -326,7 +326,7 @@ class _Run:
                 yield failed(self.case(given[0].name), check, message)
         self.pool.dismiss(worker)
 
-    def _nursery_lost(self, how: str) -> Iterator[CaseResult]:
+    def _forkserver_lost(self, how: str) -> Iterator[CaseResult]:
         """A case ended or stopped the forkserver. To find out which, each is run again alone."""
         suspects = [task for _, task, _ in self.unsure]
         suspects += [worker.given[0] for worker in self.pool.workers if worker.given]

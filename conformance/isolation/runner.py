@@ -33,7 +33,7 @@ from npu_assay.conformance.isolation.limits import (
 )
 from npu_assay.conformance.isolation.state import State
 from npu_assay.conformance.record.results import Failure
-from npu_assay.conformance.run import answering, crossing
+from npu_assay.conformance.run import answering, wire_format
 from npu_assay.conformance.run.question import Answer, Draw, Inputs, Question
 from npu_assay.partitioners.exir import Backend
 
@@ -99,7 +99,7 @@ def serve(judge: socket.socket, clean_judge: socket.socket, descriptors: Descrip
     process = clean_process.start(work.backend.runtime, clean_judge)
     watch = Watch(descriptors[0], State.now(), work.limits.too_much, process)
     while (text := frames.receive(judge)) is not None:
-        question = crossing.read_question(text)
+        question = wire_format.read_question(text)
         answer = _watched(question, work, partial(_drawn, judge, watch), watch, descriptors)
         spoiled = any(failure.check in CONTAMINATING for failure in _all(answer))
         message = _encoded(question, answer)
@@ -117,7 +117,7 @@ def _drawn(judge: socket.socket, watch: Watch, blobs: str) -> Inputs:
     text = frames.receive(judge)
     if text is None:  # the judge has ended, and so does this process
         os._exit(1)
-    return crossing.read_inputs(text)
+    return wire_format.read_inputs(text)
 
 
 def _all(answer: Answer) -> list[Failure]:
@@ -128,11 +128,11 @@ def _all(answer: Answer) -> list[Failure]:
 def _encoded(question: Question, answer: Answer) -> bytes:
     """The answer as bytes; one that cannot be encoded becomes a failure that says so."""
     try:
-        return crossing.answer_bytes(question.name, answer)
+        return wire_format.answer_bytes(question.name, answer)
     except Exception as error:  # noqa: BLE001  (a backend may return anything)
         answer.runs, answer.handed, answer.expected, answer.finished = {}, [], None, False
         answer.error = Failure("crash", f"run: {describe(error)}")
-        return crossing.answer_bytes(question.name, answer)
+        return wire_format.answer_bytes(question.name, answer)
 
 
 def _settle(descriptors: Descriptors) -> None:

@@ -1,7 +1,7 @@
 """The float golden of a whole graph: float64 with bounds, along two paths.
 
 The chain path keeps a step's real result, saturated to its range, and lets bounds grow from step to step.
-The code path starts every step from codes and keeps all codes that are legal under the step's slack. Where the
+The code path starts every step from codes and keeps all codes that are legal under the step's error bound. Where the
 integer golden has codes, it starts from them, and so finds the step at which they are not legal. Elsewhere it
 starts from the nearest codes, so an ambiguous code in one step makes more codes ambiguous in the next.
 """
@@ -92,7 +92,7 @@ OPERANDS, FACTORS = ("number", "Optional[number]", "Tensor"), ("alpha", "beta")
 
 
 def walk(graph: Graph, scheme: str | None, delegated: bool, exact: Exact = NOTHING) -> Walk:
-    """The float golden of a graph, with the slack of `scheme` and, unless delegated, of float arithmetic besides.
+    """The float golden of a graph, with the error bound of `scheme` and, unless delegated, of float arithmetic besides.
 
     exact: the exact golden, empty where its scheme is not the one that ran.
     """
@@ -133,7 +133,7 @@ def _last(node: _Node) -> Bounded | None:
     result = node.step
     if result is None or node.quant is None:
         return None if result is None else result.real
-    return golden.quantised(result.real, affine(node.quant), result.slack, on_grid=result.on_grid)
+    return golden.quantised(result.real, affine(node.quant), result.error_bound, on_grid=result.on_grid)
 
 
 def result_type(step: Step, given: Sequence[torch.dtype], ranks: Sequence[int] = ()) -> torch.dtype:
@@ -214,10 +214,10 @@ def _value_node(value: Value) -> _Node:
 
 @dataclass(frozen=True)
 class _Result:
-    """A step's real result, with the slack of the arithmetic that computed it in LSB of the output."""
+    """A step's real result, with the error bound of the arithmetic that computed it in LSB of the output."""
 
     real: Bounded
-    slack: golden.Slack
+    error_bound: golden.ErrorBound
     on_grid: bool
 
 
@@ -279,16 +279,16 @@ class _Arithmetic:
         if self.y is None:
             return _Result(real if self.dtype.is_floating_point else _whole(real), 0.0, False)
         unit = self.y.scale32
-        slack: golden.Slack = 0.0
+        error_bound: golden.ErrorBound = 0.0
         if self.device:
-            slack = golden.device(step.op, args, kwargs, real, unit, self.scheme, wide=self.wide)
+            error_bound = golden.device(step.op, args, kwargs, real, unit, self.scheme, wide=self.wide)
         if self.floats:
-            slack = slack + golden.quantise_float32(real, unit)
-        if isinstance(slack, Tensor):  # of a result that is no number nothing is known
-            slack = slack.nan_to_num(math.inf, math.inf)
-        if step.quant is None:  # fused: its rounding is the activation's; the slack goes through that one
-            return _Result(Bounded(real.value, real.error + slack * unit), 0.0, False)
-        return _Result(real, slack, self.device and golden.on_grid(step.op, args, kwargs, unit))
+            error_bound = error_bound + golden.quantise_float32(real, unit)
+        if isinstance(error_bound, Tensor):  # of a result that is no number nothing is known
+            error_bound = error_bound.nan_to_num(math.inf, math.inf)
+        if step.quant is None:  # fused: its rounding is the activation's; the error bound goes through that one
+            return _Result(Bounded(real.value, real.error + error_bound * unit), 0.0, False)
+        return _Result(real, error_bound, self.device and golden.on_grid(step.op, args, kwargs, unit))
 
 
 def _whole(real: Bounded) -> Bounded:
@@ -376,8 +376,8 @@ def _far(ref: Ref, exact: Bounded, real: Bounded) -> str:
 
 def _node(step: Step, ref: Ref, chain: _Result, code: _Result, exact: QTensor | None) -> _Node:
     y = affine(step.quant)
-    codes = golden.legal_codes(code.real, y, code.slack, on_grid=code.on_grid)
-    bounded = golden.quantised(chain.real, y, chain.slack, on_grid=chain.on_grid)
+    codes = golden.legal_codes(code.real, y, code.error_bound, on_grid=code.on_grid)
+    bounded = golden.quantised(chain.real, y, chain.error_bound, on_grid=chain.on_grid)
     if exact is None:
         next_code, contradiction = codes.real(y), ""
     else:
@@ -396,11 +396,13 @@ def _channels_node(quant: Quant, chain: Bounded, code: Bounded) -> _Node:
     return _Node(bounded, _by_channel(quant, code, _nearest), quant=quant)
 
 
-def _nearest(real: Bounded, y: Affine, slack: golden.Slack) -> Bounded:
-    return golden.legal_codes(real, y, slack).real(y)
+def _nearest(real: Bounded, y: Affine, error_bound: golden.ErrorBound) -> Bounded:
+    return golden.legal_codes(real, y, error_bound).real(y)
 
 
-def _by_channel(quant: Quant, real: Bounded, rounded: Callable[[Bounded, Affine, golden.Slack], Bounded]) -> Bounded:
+def _by_channel(
+    quant: Quant, real: Bounded, rounded: Callable[[Bounded, Affine, golden.ErrorBound], Bounded]
+) -> Bounded:
     """What becomes of each channel that is quantized by itself, in float arithmetic."""
     assert isinstance(quant.scale, tuple) and quant.axis is not None
     axis, found = quant.axis, list[Bounded]()

@@ -27,7 +27,7 @@ class KnownLimits:
         """The limits of a delegated case; None when no output has codes that can be compared."""
         program = program_sha256(graph)
         if program not in self._known:
-            from npu_assay.conformance.judge.code_limits import code_limits
+            from npu_assay.conformance.judge.code_limits import code_limits  # loads torch
 
             limits = code_limits(graph, self._scheme)
             self._known[program] = None if limits is None else CodeLimits(*limits)

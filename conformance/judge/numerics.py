@@ -4,7 +4,7 @@ gate1: codes against the exact-integer golden, 0 LSB, where the vendor names its
     was delegated; else against the float golden's nearest codes, 1 LSB. Reals that the scheme computes in one
     known way: to the last bit.
 gate2: over the case, how many codes are not the float golden's nearest ones, and their signed mean. Only
-    elements whose rounding is ambiguous under the scheme's own slack may differ, so their share is the limit.
+    elements whose rounding is ambiguous under the scheme's own error bound may differ, so their share is the limit.
 gate3: each element against the float golden of the whole chain, within its bound, and where the operands of the last
     step are known exactly, against that of this step; and every step of the integer golden against the float golden
     of that step alone.
@@ -66,7 +66,7 @@ class Golden:
         return tuple(None if x is None else x.to(torch.float64) for x in found)
 
     def walk(self, scheme: str | None, delegated: bool) -> Walk:
-        """The float golden with the slack of a scheme (None: the largest) and, unless delegated, of float32."""
+        """The float golden with the error bound of a scheme (None: the largest) and, unless delegated, of float32."""
         key = (scheme, delegated)
         if key not in self._walks:
             exact = self.exact(scheme) if delegated and scheme is not None else NOTHING

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from npu_assay.conformance.common.errors import UsageError
-from npu_assay.conformance.pte.asked import Summary
+from npu_assay.conformance.pte.options import Summary
 from npu_assay.files import read_regular
 from npu_assay.partitioners.exir.backend import Backend
 from npu_assay.partitioners.exir.pte.kernels import spelled

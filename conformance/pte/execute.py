@@ -12,8 +12,8 @@ import torch
 from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.common.npy import FILE, NpyError, npy_arrays
 from npu_assay.conformance.isolation.limits import MEBI
-from npu_assay.conformance.pte.asked import Request
 from npu_assay.conformance.pte.contents import described, load_program, read_file
+from npu_assay.conformance.pte.options import Request
 from npu_assay.conformance.pte.values import encode
 from npu_assay.files import read_regular
 from npu_assay.partitioners.exir.backend import Backend

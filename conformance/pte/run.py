@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from npu_assay.conformance.common.errors import UsageError
-from npu_assay.conformance.isolation.confined import Work, confined
-from npu_assay.conformance.pte.asked import Request
+from npu_assay.conformance.isolation.sandbox import Work, confined
+from npu_assay.conformance.pte.options import Request
 from npu_assay.conformance.pte.values import Output, decode, saved
 from npu_assay.files import replacing
 
@@ -22,7 +22,7 @@ def run(request: Request) -> list[Output]:
         raise UsageError(f"{request.out}: it exists already, expected a new file (--force writes over it)")
 
     def prepare() -> Work:
-        from npu_assay.conformance.backend.loading import by_delegate
+        from npu_assay.conformance.backend.loading import by_delegate  # loads torch
         from npu_assay.conformance.pte.execute import executed
 
         backends = by_delegate(request.backends)

@@ -7,16 +7,16 @@ from pathlib import Path
 
 from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.common.shapes import check_shape
-from npu_assay.conformance.isolation.confined import Work, confined
 from npu_assay.conformance.isolation.limits import Limits
-from npu_assay.conformance.pte.asked import SUMMARY, Summary
+from npu_assay.conformance.isolation.sandbox import Work, confined
+from npu_assay.conformance.pte.options import SUMMARY, Summary
 
 
 def summary_of(path: Path, backends: tuple[str, ...], limits: Limits) -> Summary:
     """Everything about a model; `backends`, besides installed ones, read the delegates' blobs. Raises UsageError."""
 
     def prepare() -> Work:
-        from npu_assay.conformance.backend.loading import by_delegate
+        from npu_assay.conformance.backend.loading import by_delegate  # loads torch
         from npu_assay.conformance.pte.contents import inspect
 
         found = by_delegate(backends)

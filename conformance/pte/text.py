@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from npu_assay.conformance.common.escaped import counted, listed, plain
-from npu_assay.conformance.pte.asked import Summary
+from npu_assay.conformance.pte.options import Summary
 
 WIDTH = 80
 NAME = 40

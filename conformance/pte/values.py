@@ -54,7 +54,7 @@ def encode(values: Sequence[Any]) -> bytes:
 
 
 def _entry(value: Any, arrays: list[bytes]) -> dict[str, Any]:
-    import torch
+    import torch  # slow to load
 
     if isinstance(value, torch.Tensor):
         data = _npy(value)
@@ -68,7 +68,7 @@ def _entry(value: Any, arrays: list[bytes]) -> dict[str, Any]:
 
 
 def _npy(tensor: torch.Tensor) -> bytes:
-    import torch
+    import torch  # slow to load
 
     wanted = getattr(torch, NUMPY[str(tensor.dtype).removeprefix("torch.")])
     file = io.BytesIO()

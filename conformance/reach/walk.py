@@ -13,8 +13,8 @@ from torch.export import ExportedProgram
 
 from npu_assay.conformance.common.describing import message, type_name
 from npu_assay.conformance.programs.build import model_inputs
+from npu_assay.conformance.programs.float_form import plain_module
 from npu_assay.conformance.programs.graph import Case, Graph
-from npu_assay.conformance.programs.plain_form import plain_module
 from npu_assay.conformance.reach.flow import Flow, NoWay
 from npu_assay.conformance.run.outline import COPIES, NO_WORK
 
@@ -101,7 +101,7 @@ def open_sizes(graph: Graph) -> Any:
 
 
 def _quantised(program: ExportedProgram, quantizer: Any, inputs: Sequence[Tensor], graph: Graph) -> ExportedProgram:
-    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e  # optional
 
     prepared = prepare_pt2e(program.module(check_guards=False), quantizer)
     prepared(*inputs)

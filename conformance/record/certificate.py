@@ -14,8 +14,9 @@ from npu_assay.conformance.fuzz.names import is_program
 from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.programs.seeds import reseeded
 from npu_assay.conformance.programs.variation_names import CHOSEN, HOW, NONE, is_variation
-from npu_assay.conformance.record.levels import LEVELS, NUMBERS, Shard, named
+from npu_assay.conformance.record.levels import LEVELS, NUMBERS, named
 from npu_assay.conformance.record.results import CaseResult
+from npu_assay.conformance.record.shard import Shard
 from npu_assay.conformance.record.waivers import Waiver, WaiverError, waived_cases, waiver_of, waiver_problems
 from npu_assay.conformance.run.selection import (
     named_variation,

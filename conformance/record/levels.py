@@ -1,15 +1,11 @@
-"""The levels of a run: what of a backend is judged, and so what a certificate claims; its shards: how much of a table.
+"""The levels of a run: what of a backend is judged, and so what a certificate claims.
 
-Commands read both before anything that judges may be loaded, so this imports nothing of ours.
+Commands read them before anything that judges may be loaded, so this imports nothing of ours.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeVar
-
-_T = TypeVar("_T")
+from collections.abc import Mapping
 
 TAGS, COMPILES, RUNS, NUMBERS = LEVELS = ("tags", "compiles", "runs", "numbers")
 """From the lowest to the highest; each judges all that those before it judge."""
@@ -35,21 +31,3 @@ def named(text: str, level: str) -> str:
 def unjudged(level: str) -> str:
     """What the level leaves unjudged, as a suffix to a verdict; "" at the highest."""
     return "" if level == NUMBERS else f"; {JUDGED[level]}"
-
-
-@dataclass(frozen=True)
-class Shard:
-    """Part `number` (from 1) of the `of` parts of a run: every `of`-th case in the order of the ids.
-
-    The parts differ by one case at most. They take about as long: each has its share of every operator's cases.
-    """
-
-    number: int
-    of: int
-
-    def part(self, cases: Sequence[_T]) -> tuple[_T, ...]:
-        """The shard's share of cases that are in the order of their ids."""
-        return tuple(cases[self.number - 1 :: self.of])
-
-    def __str__(self) -> str:
-        return f"{self.number}/{self.of}"

@@ -40,7 +40,7 @@ class Scheduler(Pool):
 
     def __init__(self, address: str, alone: float = ALONE) -> None:
         try:
-            from distributed import KilledWorker
+            from distributed import KilledWorker  # optional
         except ModuleNotFoundError as error:
             raise UsageError("--scheduler needs the package distributed: pip install 'npu-assay[dask]'") from error
         self.died = (KilledWorker,)
@@ -51,7 +51,7 @@ class Scheduler(Pool):
 
     @contextmanager
     def _connected(self, job: Job) -> Iterator[Executor]:
-        from distributed import Client
+        from distributed import Client  # optional
 
         for name in ("distributed", "tornado"):  # what went wrong is said once, by this module
             logging.getLogger(name).setLevel(logging.CRITICAL)

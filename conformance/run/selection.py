@@ -189,7 +189,7 @@ def _close(word: str, names: Iterable[str]) -> list[str]:
 
 def random_program(cases: Sequence[Case], name: str) -> Case:
     """The random program of a name, drawn from a table's cases. Raises SelectionError when there is none."""
-    from npu_assay.conformance.fuzz.programs import Programs
+    from npu_assay.conformance.fuzz.programs import Programs  # loads torch
 
     try:
         return Programs(cases).case(name)

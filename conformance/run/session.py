@@ -37,11 +37,11 @@ from npu_assay.conformance.record.results import CaseResult
 from npu_assay.conformance.record.waivers import Waiver
 from npu_assay.conformance.report.data import Report, make_report
 from npu_assay.conformance.report.render import reports
+from npu_assay.conformance.run.beyond_table import offers
 from npu_assay.conformance.run.execution import Job, Pool, known_cases, run_on
-from npu_assay.conformance.run.offering import offers
 from npu_assay.conformance.run.selection import SelectionError, cases_of_run, none_selected
 from npu_assay.conformance.table import Table, held, load_table
-from npu_assay.conformance.table.preserved import check_preserved
+from npu_assay.conformance.table.non_decomposed import check_preserved
 
 DISTRIBUTION = "npu-assay"
 

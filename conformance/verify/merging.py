@@ -22,10 +22,10 @@ from npu_assay.conformance.record.certificate import (
 )
 from npu_assay.conformance.record.folder import results_text, sha256, write_package
 from npu_assay.conformance.record.journal import journal
-from npu_assay.conformance.record.levels import Shard
 from npu_assay.conformance.record.names import CERTIFICATE, FUZZ, RESULTS, TABLE, Contents
 from npu_assay.conformance.record.read import read_contents
 from npu_assay.conformance.record.results import CaseResult, read_results
+from npu_assay.conformance.record.shard import Shard
 from npu_assay.conformance.report.data import Report, make_report
 from npu_assay.conformance.report.render import reports
 from npu_assay.conformance.run.selection import all_cases

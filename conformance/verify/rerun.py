@@ -29,7 +29,7 @@ from npu_assay.conformance.record.names import FUZZ, RESULTS, TABLE, Contents
 from npu_assay.conformance.record.results import CaseResult, read_results
 from npu_assay.conformance.run.execution import Job, made_beforehand, run_all
 from npu_assay.conformance.table import held, load_table
-from npu_assay.conformance.table.preserved import check_preserved
+from npu_assay.conformance.table.non_decomposed import check_preserved
 from npu_assay.conformance.verify.rerun_compare import difference, verdict_difference
 from npu_assay.conformance.verify.rerun_sources import file_problems
 

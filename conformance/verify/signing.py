@@ -31,7 +31,7 @@ class Verifier:
 
     def accepts(self, signature: bytes, data: bytes) -> bool:
         """Whether the key's owner signed these bytes."""
-        from cryptography.exceptions import InvalidSignature
+        from cryptography.exceptions import InvalidSignature  # optional
 
         try:
             self.key.verify(signature, data)
@@ -62,7 +62,7 @@ def read_private_key(path: Path) -> Signer:
             f"{path}: found an encrypted key, expected one without a password (openssl pkey decrypts it)"
         )
     key = _parsed(path, data)
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # optional
 
     if not isinstance(key, Ed25519PrivateKey):
         raise _other_kind(path, key)
@@ -75,7 +75,7 @@ def read_public_key(path: Path) -> Verifier:
     if b"-----BEGIN PUBLIC KEY-----" not in data:
         raise KeyFileError(f"{path}: found {_found(data)}, expected a public key in PEM ({PUBLIC})")
     key = _parsed(path, data)
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey  # optional
 
     if not isinstance(key, Ed25519PublicKey):
         raise _other_kind(path, key)
@@ -103,7 +103,7 @@ def _check_point(path: Path, key: Ed25519PublicKey) -> None:
 
 
 def _verifier(key: Ed25519PublicKey) -> Verifier:
-    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat  # optional
 
     der = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     return Verifier(key, hashlib.sha256(der).hexdigest())
@@ -111,7 +111,7 @@ def _verifier(key: Ed25519PublicKey) -> Verifier:
 
 def _parsed(path: Path, data: bytes) -> object:
     """The key in a file, of any kind."""
-    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.exceptions import UnsupportedAlgorithm  # optional
     from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_pem_public_key
 
     try:

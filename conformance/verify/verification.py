@@ -184,7 +184,7 @@ def _programs(contents: Contents, certificate: Certificate, table: Table) -> lis
     fuzz = certificate.fuzz
     if fuzz is None:
         return [f"{FUZZ}: the certificate states no random programs"] if FUZZ in contents.files else []
-    from npu_assay.conformance.fuzz.verify import problems
+    from npu_assay.conformance.fuzz.verify import problems  # loads torch
 
     return list(problems(contents.text(FUZZ), fuzz, all_cases(table), certificate.selection.stride))
 
@@ -215,7 +215,7 @@ def _rendered(
 
     The digests of reports alone prove nothing: they can be made to fit.
     """
-    from npu_assay.conformance.report.recorded import recorded_report
+    from npu_assay.conformance.report.recorded import recorded_report  # slow to load
     from npu_assay.conformance.report.render import reports
 
     report = recorded_report(contents, certificate, table, results, cases)

@@ -13,14 +13,14 @@ from torch import Tensor
 
 from npu_assay.faults import Patch, with_device
 from npu_assay.partitioners.common.int8 import accumulate, sums
-from npu_assay.partitioners.common.int8 import products as float_products
+from npu_assay.partitioners.common.int8 import conv_accumulators as float_products
 from npu_assay.partitioners.common.machine import Kernel
 from npu_assay.partitioners.common.rescale import tosa_single_round
 from npu_assay.partitioners.ethosu import ethos_u55, ethos_u85
 from npu_assay.partitioners.ethosu.device import elementwise as device_elementwise
 from npu_assay.partitioners.ethosu.device import operators
 from npu_assay.partitioners.ethosu.device.site import Site, Step
-from npu_assay.partitioners.ethosu.kernels import images
+from npu_assay.partitioners.ethosu.kernels import pooling, resize
 from npu_assay.partitioners.ethosu.kernels import rescale as scaling
 from npu_assay.partitioners.ethosu.kernels.numbers import Codes
 from npu_assay.partitioners.exir import Backend
@@ -49,7 +49,7 @@ def rescaling(finish: Finish, backend: Backend = ethos_u55) -> Backend:
     def patched() -> Any:
         stack = ExitStack()
         stack.enter_context(patch.object(scaling, "rounded", rounded))
-        stack.enter_context(patch.object(images, "rounded", rounded))
+        stack.enter_context(patch.object(pooling, "rounded", rounded))
         stack.enter_context(patch.object(device_elementwise, "of_product", of_product))
         return stack
 
@@ -214,9 +214,9 @@ padding_not_the_zero_point = device(
         else patch.object(float_products, "padded_float", _with_zeros_around(accumulate.padded_float))
     )
 )
-padding_counted = device(lambda: patch.object(images, "_counts", _all_of_window))
-padded_with_zeros = device(lambda: patch.object(images, "padded_float", _with_zeros_around(accumulate.padded_float)))
-nearest_earlier = device(lambda: patch.object(images, "_nearest", _earlier), ethos_u85)
+padding_counted = device(lambda: patch.object(pooling, "_counts", _all_of_window))
+padded_with_zeros = device(lambda: patch.object(pooling, "padded_float", _with_zeros_around(accumulate.padded_float)))
+nearest_earlier = device(lambda: patch.object(resize, "_nearest", _earlier), ethos_u85)
 corners_exchanged = operator("RESIZE", after(lambda codes: codes.transpose(1, 2)), ethos_u85)
 greater_or_equal = operator("GREATER", instead(lambda site: lambda a, b: a >= b), ethos_u85)
 first_index_for_all = operator(

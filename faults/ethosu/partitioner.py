@@ -17,7 +17,7 @@ from npu_assay.faults import Found, less, renamed
 from npu_assay.partitioners.common.rules import pool_kernel
 from npu_assay.partitioners.ethosu import EthosUCompileSpec, EthosUPartitioner, boundary, ethos_u55, ethos_u85
 from npu_assay.partitioners.ethosu import partitioner as partitioner_module
-from npu_assay.partitioners.ethosu.support import common, movement, pooling, products, reduction, resizing
+from npu_assay.partitioners.ethosu.support import common, layout, linear, pooling, reduction, resize
 from npu_assay.partitioners.exir import Backend, PartitionResult
 from npu_assay.partitioners.exir.nodes import shape
 from npu_assay.partitioners.exir.rules import rejection
@@ -71,19 +71,19 @@ def off_by(backend: Backend, module: ModuleType, name: str) -> tuple[Backend, Ba
 
 
 rank_loosened, rank_tightened = off_by(ethos_u55, common, "MAX_RANK")
-conv_height_loosened, conv_height_tightened = off_by(ethos_u55, products, "MAX_KERNEL_HEIGHT")
-conv_area_loosened, conv_area_tightened = off_by(ethos_u55, products, "MAX_KERNEL_AREA")
-weight_sum_loosened, weight_sum_tightened = off_by(ethos_u55, products, "MAX_WEIGHT_SUM")
-matrix_size_loosened, matrix_size_tightened = off_by(ethos_u55, products, "MAX_SIZE")
+conv_height_loosened, conv_height_tightened = off_by(ethos_u55, linear, "MAX_KERNEL_HEIGHT")
+conv_area_loosened, conv_area_tightened = off_by(ethos_u55, linear, "MAX_KERNEL_AREA")
+weight_sum_loosened, weight_sum_tightened = off_by(ethos_u55, linear, "MAX_WEIGHT_SUM")
+matrix_size_loosened, matrix_size_tightened = off_by(ethos_u55, linear, "MAX_SIZE")
 pool_height_loosened, pool_height_tightened = off_by(ethos_u55, pooling, "MAX_KERNEL_HEIGHT")
 padded_pool_loosened, padded_pool_tightened = off_by(ethos_u55, pooling, "MAX_PADDED_KERNEL")
 pool_stride_loosened, pool_stride_tightened = off_by(ethos_u55, pooling, "MAX_STRIDE")
-windows_loosened, windows_tightened = off_by(ethos_u55, movement, "MAX_WINDOWS")
+windows_loosened, windows_tightened = off_by(ethos_u55, layout, "MAX_WINDOWS")
 argmax_loosened, argmax_tightened = off_by(ethos_u55, reduction, "MAX_ARGMAX_CHANNELS")
 reduced_loosened, reduced_tightened = off_by(ethos_u55, reduction, "MAX_SIZE")
 summed_loosened, summed_tightened = off_by(ethos_u55, reduction, "MAX_KERNEL_HEIGHT")
 pool_side_loosened, pool_side_tightened = off_by(ethos_u85, pooling, "MAX_SIDE")
-resize_loosened, resize_tightened = off_by(ethos_u85, resizing, "MAX_SCALE")
+resize_loosened, resize_tightened = off_by(ethos_u85, resize, "MAX_SCALE")
 
 
 def _width_first(right: Callable[[fx.Node], tuple[int, int]]) -> Callable[[fx.Node], tuple[int, int]]:
@@ -94,10 +94,10 @@ def _width_first(right: Callable[[fx.Node], tuple[int, int]]) -> Callable[[fx.No
     return exchanged
 
 
-conv_wrong_axis = limited(ethos_u55, products, "plane", _width_first(products.plane))
+conv_wrong_axis = limited(ethos_u55, linear, "plane", _width_first(linear.plane))
 pool_wrong_axis = limited(ethos_u55, pooling, "pool_kernel", _width_first(pool_kernel))
 stride_of_one_axis = limited(ethos_u55, pooling, "pool_stride", lambda node: (pool_kernel(node)[0],) * 2)
-depth_of_last_axis = limited(ethos_u55, products, "shape", lambda node: _deep_last(shape(node)))
+depth_of_last_axis = limited(ethos_u55, linear, "shape", lambda node: _deep_last(shape(node)))
 marks_ignored = limited(ethos_u55, common, "MARK", "_another_mark")
 u55_as_u85 = replace(ethos_u55, partitioner=lambda **options: EthosUPartitioner(EthosUCompileSpec("ethos-u85-256")))
 
@@ -107,7 +107,7 @@ def _deep_last(sizes: tuple[int, ...]) -> tuple[int, ...]:
     return (*sizes[:2], *sizes[3:], sizes[2]) if len(sizes) == 5 else sizes
 
 
-class _Moody(EthosUPartitioner):
+class _Nondeterministic(EthosUPartitioner):
     """Refuses all every other time it is asked."""
 
     turns = count()
@@ -121,4 +121,6 @@ class _Moody(EthosUPartitioner):
         return (mood,) if self.refusing else super()._all_rejections(node, context, modules)
 
 
-moody = replace(ethos_u55, partitioner=lambda **options: _Moody(EthosUCompileSpec(TARGETS["ethos-u55"]), **options))
+moody = replace(
+    ethos_u55, partitioner=lambda **options: _Nondeterministic(EthosUCompileSpec(TARGETS["ethos-u55"]), **options)
+)

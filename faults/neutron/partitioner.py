@@ -30,7 +30,7 @@ from npu_assay.partitioners.neutron import partitioner as module
 from npu_assay.partitioners.neutron.operators import operators
 from npu_assay.partitioners.neutron.passes import DivideToMultiply
 from npu_assay.partitioners.neutron.releases import FIRST, RELEASES
-from npu_assay.partitioners.neutron.support import activation, common, pieces, rules, stage
+from npu_assay.partitioners.neutron.support import activation, common, rules, slicing, stage
 from npu_assay.partitioners.neutron.support.rule import Context, Rule
 from npu_assay.partitioners.neutron.target import TARGETS
 
@@ -229,8 +229,8 @@ size_loosened = instead(SOFTMAX, "max_size", _number(_elements, lambda n: n <= 2
 size_tightened = instead(SOFTMAX, "max_size", _number(_elements, lambda n: n < 65536 * 8))
 channels_loosened = instead(SOFTMAX, "max_channels", _number(lambda n: max(shape(n)), lambda n: n <= 2048))
 channels_tightened = instead(SOFTMAX, "max_channels", _number(lambda n: max(shape(n)), lambda n: n < 2040))
-factor_3_taken = limited(pieces, "SCALES", (2, 3, 4))
-factor_4_refused = limited(pieces, "SCALES", (2,))
+factor_3_taken = limited(slicing, "SCALES", (2, 3, 4))
+factor_4_refused = limited(slicing, "SCALES", (2,))
 scale_of_height = instead(
     NEAREST, "scale", _number(lambda n: shape(n)[2] / shape(operand(n))[2], lambda factor: factor in (2, 4))
 )
@@ -317,7 +317,7 @@ no_ops_taken = limited(stage, "is_no_op", lambda node, context: False)
 neutral_constants_taken = limited(stage, "NEUTRAL", {})
 
 
-class _Moody(NeutronPartitioner):
+class _Nondeterministic(NeutronPartitioner):
     """Refuses all every other time it is asked."""
 
     turns = count()
@@ -333,4 +333,4 @@ class _Moody(NeutronPartitioner):
             return super().partition(exported_program)
 
 
-moody = of_class(_Moody)
+moody = of_class(_Nondeterministic)

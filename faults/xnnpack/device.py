@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
@@ -15,11 +16,14 @@ from npu_assay.faults import Patch
 from npu_assay.partitioners.common.machine import Kernel, Step
 from npu_assay.partitioners.exir import Backend
 from npu_assay.partitioners.xnnpack import backend
-from npu_assay.partitioners.xnnpack.device import elementwise, pooling, products
+from npu_assay.partitioners.xnnpack.device import elementwise, linear, pooling
 from npu_assay.partitioners.xnnpack.device.operators import RULES
 from npu_assay.partitioners.xnnpack.device.site import Site
-from npu_assay.partitioners.xnnpack.kernels import dynamic, rational, static
+from npu_assay.partitioners.xnnpack.kernels import activation, dynamic
+from npu_assay.partitioners.xnnpack.kernels import elementwise as sums
+from npu_assay.partitioners.xnnpack.kernels import linear as products
 from npu_assay.partitioners.xnnpack.kernels.output import Bounds, limits
+from npu_assay.partitioners.xnnpack.kernels.pooling import mean
 from npu_assay.partitioners.xnnpack.runtime import Program
 from npu_assay.reference.affine import Affine
 
@@ -35,7 +39,13 @@ def stage(finish: Callable[[Tensor, Affine, Bounds], Tensor]) -> Patch:
     def made(multiplier: Tensor, y: Affine, activation: Bounds | None = None) -> Kernel:
         return lambda acc: finish(acc.float() * multiplier, y, limits(y, activation)).float() - y.zero_point
 
-    return lambda: patch.object(static, "fp32_stage", made)
+    def patched() -> Any:
+        stack = ExitStack()
+        stack.enter_context(patch.object(products, "fp32_stage", made))
+        stack.enter_context(patch.object(sums, "fp32_stage", made))
+        return stack
+
+    return patched
 
 
 def _half_up(value: Tensor, y: Affine, found: Bounds) -> Tensor:
@@ -102,7 +112,7 @@ def _tanh_gelu(x: Tensor) -> Tensor:
 
 last_bit_off = device(binary("Add", lambda a, b: next_up(a + b)))
 reciprocal_division = device(binary("Div", lambda a, b: a * (1 / b)))
-twice_as_far = device(unary("Tanh", lambda x: rational.tanh(x) * (1 + 2.0**-20)))
+twice_as_far = device(unary("Tanh", lambda x: activation.tanh(x) * (1 + 2.0**-20)))
 estimated_root = device(unary("ReciprocalSquareRoot", _rsqrt_estimate))
 plain_softmax = device(unary("Softmax", _plain_softmax))
 tanh_gelu = device(unary("Gelu", _tanh_gelu))
@@ -128,7 +138,7 @@ def _half_mean(site: Site) -> Step:
 def _brief_sums(site: Site) -> Step:
     """Float16 products that are added up in bfloat16. (XNNPACK's own kernels for float16 may add up in float16.)"""
     if site.y.dtype != "fp16" or site.input(1).data is None:
-        return products.fully_connected(site)
+        return linear.fully_connected(site)
     matrix, bias = site.constant(1), site.constant(2) if site.inputs[2] is not None else None
 
     def apply(x: Tensor) -> Tensor:
@@ -214,12 +224,9 @@ def _overwriting(x: Tensor) -> Tensor:
 overwriting = device(unary("Abs", _overwriting))
 
 
-_mean = static.mean
-
-
 def _one_less(x: Affine, y: Affine) -> Kernel:
     """A mean of codes that divides by one element less."""
-    right = _mean(x, y)
+    right = mean(x, y)
 
     def apply(codes: Tensor) -> Tensor:
         size = codes.shape[1] * codes.shape[2]
@@ -229,4 +236,4 @@ def _one_less(x: Affine, y: Affine) -> Kernel:
     return apply
 
 
-mean_of_one_less = device(lambda: patch.object(static, "mean", _one_less))
+mean_of_one_less = device(lambda: patch.object(pooling, "mean", _one_less))

@@ -10,7 +10,7 @@ from typing import Any
 from torch import fx
 
 from npu_assay.partitioners.exir import Backend
-from npu_assay.partitioners.exir.reach import union
+from npu_assay.partitioners.exir.reachability import union
 from npu_assay.partitioners.exir.rules import Rule as AnyRule
 from npu_assay.partitioners.exir.rules import rejection
 from npu_assay.partitioners.xnnpack import XnnpackPartitioner, backend
@@ -101,7 +101,7 @@ per_op_mode_ignored = ignoring("per_op_mode")
 configs_ignored = ignoring("configs")
 
 
-class _Moody(XnnpackPartitioner):
+class _Nondeterministic(XnnpackPartitioner):
     """Refuses every other time it is asked."""
 
     turns = count()
@@ -130,5 +130,5 @@ def of_class(kind: type[XnnpackPartitioner]) -> Backend:
     return replace(backend, partitioner=partitioner)
 
 
-moody = of_class(_Moody)
+moody = of_class(_Nondeterministic)
 cycles_closed = of_class(_Greedy)

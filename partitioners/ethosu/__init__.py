@@ -26,7 +26,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """EthosUQuantizer, which alone needs torchao: only who asks for it gets a ModuleNotFoundError without torchao."""
     if name == "EthosUQuantizer":
-        from npu_assay.partitioners.ethosu.quantizer import EthosUQuantizer
+        from npu_assay.partitioners.ethosu.quantizer import EthosUQuantizer  # needs torchao
 
         return EthosUQuantizer
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -44,6 +44,7 @@ def _parts(target: str) -> dict[str, Any]:
 
     def quantizer() -> Any:
         """int8 with weights per channel. Imports torchao, which only this needs."""
+        # needs torchao
         from npu_assay.partitioners.ethosu.quantizer import EthosUQuantizer, get_symmetric_quantization_config
 
         return EthosUQuantizer(EthosUCompileSpec(target)).set_global(get_symmetric_quantization_config())

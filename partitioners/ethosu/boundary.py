@@ -18,7 +18,7 @@ from npu_assay.partitioners.ethosu.support.common import (
 )
 from npu_assay.partitioners.exir.backend import Rejection
 from npu_assay.partitioners.exir.ops import GETITEM, target_name
-from npu_assay.partitioners.exir.reach import Reach, in_a_circle
+from npu_assay.partitioners.exir.reachability import Reach, in_a_circle
 from npu_assay.partitioners.exir.rules import rejection
 
 Nodes = frozenset[fx.Node]

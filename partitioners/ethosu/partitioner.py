@@ -36,7 +36,7 @@ from npu_assay.partitioners.exir.backend.partitioner import DELEGATION_TAG, Dele
 from npu_assay.partitioners.exir.constants import constant_values, tag_constant_data
 from npu_assay.partitioners.exir.nodes import operand
 from npu_assay.partitioners.exir.ops import GETITEM, target_name, to_edge_op
-from npu_assay.partitioners.exir.reach import Reach
+from npu_assay.partitioners.exir.reachability import Reach
 from npu_assay.partitioners.exir.rules import rejection
 
 BACKEND_ID = "EthosUBackend"

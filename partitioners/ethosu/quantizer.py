@@ -29,7 +29,7 @@ from npu_assay.partitioners.ethosu.quantizing.own_constants import own_constants
 from npu_assay.partitioners.ethosu.quantizing.rewriting import rewrite
 from npu_assay.partitioners.ethosu.support.common import MARK
 from npu_assay.partitioners.exir.annotations import check_annotations, finite_constants
-from npu_assay.partitioners.exir.changed_in_place import warn_changed_in_place
+from npu_assay.partitioners.exir.in_place_warning import warn_changed_in_place
 from npu_assay.partitioners.exir.pt2e import Quantizer
 
 __all__ = [

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from npu_assay.partitioners.ethosu import tosa_schema as schema
 from npu_assay.partitioners.ethosu.tosa_model import NUMPY_TYPES, Array, TModel, TOperator, TShape, TTensor
-from npu_assay.partitioners.ethosu.tosa_rules import elementwise, movement, windows
+from npu_assay.partitioners.ethosu.tosa_rules import elementwise, layout, windows
 from npu_assay.partitioners.ethosu.tosa_rules.use import RANK_LIMIT, Use
 from npu_assay.partitioners.exir.flatbuffer import FormatError, Numbers, Scalar
 
@@ -19,7 +19,7 @@ ELEMENT_LIMIT: Final = 2**28
 SHAPE_LIMIT: Final = 16
 """Numbers in one SHAPE constant (level 8K)."""
 
-RULES: Final = {**elementwise.RULES, **movement.RULES, **windows.RULES}
+RULES: Final = {**elementwise.RULES, **layout.RULES, **windows.RULES}
 
 OPERANDS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("CONV2D", "CONV3D", "DEPTHWISE_CONV2D", "TRANSPOSE_CONV2D"), "tttcc"),

@@ -18,7 +18,7 @@ FLAGS = "compile_flags"
 
 def refusal(blob: bytes, compile_specs: Sequence[CompileSpec]) -> str:
     """Why Vela does not compile the blob for the target of the compile specs; "" when it does."""
-    from ethosu.vela import vela
+    from ethosu.vela import vela  # optional
 
     flags = [flag for spec in compile_specs if spec.key == FLAGS for flag in spec.value.decode().split()]
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as said:

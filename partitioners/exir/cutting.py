@@ -16,8 +16,8 @@ from torch.export.graph_signature import ExportGraphSignature, InputKind, InputS
 
 from npu_assay.partitioners.exir.backend.partitioner import DELEGATION_TAG
 from npu_assay.partitioners.exir.constants import placeholders
+from npu_assay.partitioners.exir.delegation import Partition, Plan
 from npu_assay.partitioners.exir.lowered import LoweredBackendModule, call_delegate
-from npu_assay.partitioners.exir.plan import Partition, Plan
 from npu_assay.partitioners.exir.program import (
     EdgeProgram,
     argument,

@@ -3,9 +3,9 @@
 `torch.export.ExportedProgram.run_decompositions` does the same at a fixed cost of 130-190 ms: it lists all operators
 with an implicit decomposition, replaces their kernels and puts them back. Here the dispatcher decomposes those
 operators as it always does, and only the operators that are not to be decomposed are treated specially. Programs of
-fixed shapes go node by node (`recording`): most of their nodes are core ATen already and are copied, and in-place
-operators have functional ones in their place where nobody sees the difference (`in_place`). All others are traced as a
-whole (`tracing`).
+fixed shapes go node by node (`decompose_by_node`): most of their nodes are core ATen already and are copied;
+in-place operators have functional ones in their place where nobody sees the difference (`in_place`). All others are
+traced as a whole (`tracing`).
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from torch.export.exported_program import _override_composite_implicit_decomp
 from torch.export.graph_signature import ExportGraphSignature
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
+from npu_assay.partitioners.exir.decompose_by_node import Decompositions, NotFunctionalError, is_implicit, recorded
 from npu_assay.partitioners.exir.in_place import fresh_forms
 from npu_assay.partitioners.exir.program import EdgeProgram, renamed_call_graph
-from npu_assay.partitioners.exir.recording import Decompositions, NotFunctionalError, is_implicit, recorded
 from npu_assay.partitioners.exir.values import fake_mode_of
 
 aten: Any = torch.ops.aten

@@ -17,7 +17,7 @@ from npu_assay.partitioners.exir.execution.config import ExecutorchBackendConfig
 from npu_assay.partitioners.exir.execution.dialect import ExecutionVerifier
 from npu_assay.partitioners.exir.execution.dump import dump, dump_file
 from npu_assay.partitioners.exir.execution.emit import emit
-from npu_assay.partitioners.exir.execution.planning import MemoryPlan
+from npu_assay.partitioners.exir.execution.memory_planning import MemoryPlan
 from npu_assay.partitioners.exir.execution.serial import recorded, serialised
 from npu_assay.partitioners.exir.pte.model import Program
 

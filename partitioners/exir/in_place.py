@@ -14,7 +14,7 @@ import torch
 from torch import fx
 from torch._ops import OpOverload
 
-from npu_assay.partitioners.exir.recording import is_implicit
+from npu_assay.partitioners.exir.decompose_by_node import is_implicit
 
 aten: Any = torch.ops.aten
 

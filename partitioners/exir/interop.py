@@ -206,7 +206,7 @@ def executorch() -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it uses parts of itself, of torch and of Python that are deprecated
-            import executorch
+            import executorch  # optional
             import executorch.exir._serialize._named_data_store
             import executorch.exir.backend.backend_details
             import executorch.exir.backend.compile_spec_schema

@@ -18,9 +18,9 @@ from npu_assay.partitioners.exir.backend.compile_spec_schema import CompileSpec
 from npu_assay.partitioners.exir.backend.partitioner import DELEGATION_TAG, DelegationSpec, Partitioner
 from npu_assay.partitioners.exir.contract import tagged_nodes
 from npu_assay.partitioners.exir.cutting import outer_program, submodule
+from npu_assay.partitioners.exir.delegation import Plan, plan
 from npu_assay.partitioners.exir.errors import BackendError, ExirError
 from npu_assay.partitioners.exir.lowered import LoweredBackendModule
-from npu_assay.partitioners.exir.plan import Plan, plan
 from npu_assay.partitioners.exir.program import EdgeProgram, EdgeVerifier, copy_program
 
 Details = Mapping[str, type[BackendDetails]]

@@ -21,9 +21,9 @@ from torch.fx.passes.runtime_assert import insert_deferred_runtime_asserts
 from torch.utils._pytree import tree_map_only
 
 from npu_assay.partitioners.exir.constants import placeholders
+from npu_assay.partitioners.exir.decompose_by_node import Decompositions
 from npu_assay.partitioners.exir.errors import EdgeError
 from npu_assay.partitioners.exir.program import argument, output_values
-from npu_assay.partitioners.exir.recording import Decompositions
 
 WRITTEN = {
     InputKind.BUFFER: OutputKind.BUFFER_MUTATION,

@@ -34,7 +34,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """NeutronQuantizer, which alone needs torchao: only who asks for it gets a ModuleNotFoundError without torchao."""
     if name == "NeutronQuantizer":
-        from npu_assay.partitioners.neutron.quantizer import NeutronQuantizer
+        from npu_assay.partitioners.neutron.quantizer import NeutronQuantizer  # needs torchao
 
         return NeutronQuantizer
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

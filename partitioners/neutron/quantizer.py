@@ -24,7 +24,7 @@ from npu_assay.partitioners.exir.annotations import (
     is_float,
     weight_spec,
 )
-from npu_assay.partitioners.exir.changed_in_place import warn_changed_in_place
+from npu_assay.partitioners.exir.in_place_warning import warn_changed_in_place
 from npu_assay.partitioners.exir.ops import target_name
 from npu_assay.partitioners.exir.pt2e import (
     DerivedQuantizationSpec,

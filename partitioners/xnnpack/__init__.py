@@ -34,7 +34,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """XnnpackQuantizer, which alone needs torchao: only who asks for it gets a ModuleNotFoundError without torchao."""
     if name == "XnnpackQuantizer":
-        from npu_assay.partitioners.xnnpack.quantizer import XnnpackQuantizer
+        from npu_assay.partitioners.xnnpack.quantizer import XnnpackQuantizer  # needs torchao
 
         return XnnpackQuantizer
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -66,6 +66,7 @@ def _named(option: str, found: Any, known: Mapping[str, Any]) -> Any:
 
 def _quantizer() -> Any:
     """Static int8 with weights per channel. Imports torchao, which only this needs."""
+    # needs torchao
     from npu_assay.partitioners.xnnpack.quantizer import XnnpackQuantizer, get_symmetric_quantization_config
 
     return XnnpackQuantizer().set_global(get_symmetric_quantization_config(is_per_channel=True))
@@ -73,6 +74,7 @@ def _quantizer() -> Any:
 
 def _dynamic_quantizer() -> Any:
     """int8 weights per channel, activations quantized at run time."""
+    # needs torchao
     from npu_assay.partitioners.xnnpack.quantizer import XnnpackQuantizer, get_symmetric_quantization_config
 
     return XnnpackQuantizer().set_global(get_symmetric_quantization_config(is_per_channel=True, is_dynamic=True))

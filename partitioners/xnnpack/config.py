@@ -8,9 +8,9 @@ from torch import fx
 
 from npu_assay.partitioners.exir.backend import Rejection
 from npu_assay.partitioners.exir.rules import rejection, rejections
+from npu_assay.partitioners.xnnpack.linear import Places
 from npu_assay.partitioners.xnnpack.lowering.elementwise import Lower
 from npu_assay.partitioners.xnnpack.options import ConfigPrecisionType
-from npu_assay.partitioners.xnnpack.products import Places
 from npu_assay.partitioners.xnnpack.site import Program, Rule, Site
 from npu_assay.partitioners.xnnpack.support.common import REAL
 

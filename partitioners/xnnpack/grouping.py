@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from torch import fx
 
-from npu_assay.partitioners.exir.reach import NodeSet, Reach, union
+from npu_assay.partitioners.exir.reachability import NodeSet, Reach, union
 
 
 class Groups:

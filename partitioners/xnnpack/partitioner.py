@@ -17,14 +17,14 @@ from npu_assay.partitioners.exir.constants import constant_values
 from npu_assay.partitioners.exir.nodes import operand
 from npu_assay.partitioners.exir.ops import GETITEM, target_name
 from npu_assay.partitioners.exir.qdq import qparams
-from npu_assay.partitioners.exir.reach import NodeSet, Reach, in_a_circle
+from npu_assay.partitioners.exir.reachability import NodeSet, Reach, in_a_circle
 from npu_assay.partitioners.exir.rules import rejection
 from npu_assay.partitioners.xnnpack.config import PartitionerConfig
 from npu_assay.partitioners.xnnpack.configs import ALL_CONFIGS
 from npu_assay.partitioners.xnnpack.grouping import Groups, merged
+from npu_assay.partitioners.xnnpack.linear import PLACES, takes_codes
 from npu_assay.partitioners.xnnpack.options import ConfigPrecisionType, Options, precisions, refuse_unknown
 from npu_assay.partitioners.xnnpack.patterns import AFFINE, ANY_CHOOSE, ANY_DEQUANTIZE, ANY_QUANTIZE, leaves
-from npu_assay.partitioners.xnnpack.products import PLACES, takes_codes
 from npu_assay.partitioners.xnnpack.site import Program, Site
 
 LOGGER = logging.getLogger(__name__)

@@ -29,7 +29,7 @@ from npu_assay.partitioners.exir.annotations import (
     has_other_reals,
     weight_spec,
 )
-from npu_assay.partitioners.exir.changed_in_place import warn_changed_in_place
+from npu_assay.partitioners.exir.in_place_warning import warn_changed_in_place
 from npu_assay.partitioners.exir.pt2e import (
     PlaceholderObserver,
     QuantizationAnnotation,

@@ -12,9 +12,9 @@ from torch import fx
 
 from npu_assay.partitioners.exir import rules
 from npu_assay.partitioners.exir.qdq import qparams
+from npu_assay.partitioners.xnnpack.linear import Places, Product, product
 from npu_assay.partitioners.xnnpack.options import ConfigPrecisionType, Options
 from npu_assay.partitioners.xnnpack.patterns import StaticForm, is_dequantize, result_path, static_form
-from npu_assay.partitioners.xnnpack.products import Places, Product, product
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,13 @@
 
 `run` propagates bounds through an operator, `device` says how far a named integer arithmetic may be
 from the real result before it rounds, and `quantised` rounds to an output's grid. Inputs that are
-codes are exact, so after one operator the bound is half a step plus the slack.
+codes are exact, so after one operator the bound is half a step plus the error bound.
 """
 
 from npu_assay.reference.golden.aten import bound, canonical
 from npu_assay.reference.golden.bounded import ZERO, Bounded, GoldenError, values
+from npu_assay.reference.golden.error_bound import ErrorBound, device, excess, on_grid, reciprocal_scale
+from npu_assay.reference.golden.error_bound_tosa import is_looked_up, rounded_operands
 from npu_assay.reference.golden.float32 import FORMATS, quantise_float32, run_float, run_float32, run_whole
 from npu_assay.reference.golden.grid import (
     Codes,
@@ -18,8 +20,6 @@ from npu_assay.reference.golden.grid import (
     quantised,
 )
 from npu_assay.reference.golden.operators import OPERATORS, dtype_rule, result_kind, run
-from npu_assay.reference.golden.slack import Slack, device, excess, on_grid, reciprocal_scale
-from npu_assay.reference.golden.slack_tosa import is_looked_up, rounded_operands
 
 __all__ = [
     "FORMATS",
@@ -27,8 +27,8 @@ __all__ = [
     "ZERO",
     "Bounded",
     "Codes",
+    "ErrorBound",
     "GoldenError",
-    "Slack",
     "bound",
     "canonical",
     "chosen_at_run_time",

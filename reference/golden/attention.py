@@ -8,9 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from npu_assay.reference.golden.activation import softmax
 from npu_assay.reference.golden.bounded import Bounded, GoldenError
-from npu_assay.reference.golden.elementwise import softmax
-from npu_assay.reference.golden.linear import add, matmul, mul
+from npu_assay.reference.golden.elementwise import add, mul
+from npu_assay.reference.golden.linear import matmul
 
 
 def attention(

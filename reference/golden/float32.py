@@ -223,10 +223,10 @@ def _misplaced(x: Bounded, form: Format) -> Tensor:
 
 
 def quantise_float32(result: Bounded, step: float) -> Tensor:
-    """Slack in steps of x * (1 / scale) in float32: the product, the reciprocal and the scale itself.
+    """Error bound in steps of x * (1 / scale) in float32: the product, the reciprocal and the scale itself.
 
     Of the largest x within the bound, which may be at a tie where the value itself is zero. Infinities saturate
-    whatever the product's rounding, and of what may be anything every code is right: neither has a slack of its own.
+    whatever the product's rounding, and of what may be anything every code is right: neither has a bound of its own.
     """
     magnitude = result.magnitude
     return magnitude.masked_fill(~magnitude.isfinite(), 0.0) * (4 * UNIT / step)

@@ -1,4 +1,4 @@
-"""From reals to an output's grid: the saturated range, half a step, and the arithmetic's slack."""
+"""From reals to an output's grid: the saturated range, half a step, and the arithmetic's error bound."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from npu_assay.reference.affine import Affine
 from npu_assay.reference.golden.bounded import Bounded, Scale
-from npu_assay.reference.golden.slack import Slack
+from npu_assay.reference.golden.error_bound import ErrorBound
 from npu_assay.reference.golden.special import anything
 
 
@@ -87,10 +87,10 @@ def codes_at_run_time(x: Bounded, axes: tuple[int, ...]) -> Bounded:
     return _within_float32(found, high - low)
 
 
-def quantised(b: Bounded, y: Affine, slack: Slack, *, on_grid: bool = False) -> Bounded:
+def quantised(b: Bounded, y: Affine, error_bound: ErrorBound, *, on_grid: bool = False) -> Bounded:
     """What a correct quantized output may be: b within the representable range, half a step further.
 
-    slack: in steps, as `slack.device` gives it. on_grid: the reals are multiples of the step already, so
+    error_bound: in steps, as `error_bound.device` gives it. on_grid: the reals are multiples of the step already, so
     that nothing is rounded. Both ends of the range are on the grid, so saturation never adds an error.
     """
     step, b = y.scale32, _numbers(b)
@@ -98,7 +98,7 @@ def quantised(b: Bounded, y: Affine, slack: Slack, *, on_grid: bool = False) -> 
     value = b.value.clamp(low, high)
     if on_grid and b.exact:
         return Bounded(value, scale=step)
-    reach = b.error if on_grid else b.error + (0.5 + slack) * step
+    reach = b.error if on_grid else b.error + (0.5 + error_bound) * step
     above = (b.value + reach).clamp_(low, high).sub_(value)
     below = value - (b.value - reach).clamp_(low, high)
     return Bounded(value, torch.maximum(above, below), scale=step)
@@ -120,7 +120,7 @@ def _numbers(b: Bounded) -> Bounded:
 class Codes:
     """The codes that a correct output may hold: nearest is the real result's, low and high the legal ends.
 
-    All are float64 tensors of whole numbers within [qmin, qmax]. They differ where the slack reaches over a
+    All are float64 tensors of whole numbers within [qmin, qmax]. They differ where the error bound reaches over a
     tie.
     """
 
@@ -143,14 +143,14 @@ class Codes:
         return Bounded(value, reach * y.scale32, scale=y.scale32)
 
 
-def legal_codes(b: Bounded, y: Affine, slack: Slack, *, on_grid: bool = False) -> Codes:
-    """All codes that rounding anything within b's error and the slack can give. Nearest: ties to even."""
+def legal_codes(b: Bounded, y: Affine, error_bound: ErrorBound, *, on_grid: bool = False) -> Codes:
+    """All codes that rounding anything within b's error and the arithmetic's can give. Nearest: ties to even."""
     step, b = y.scale32, _numbers(b)
     steps = b.value / step + y.zero_point
     nearest = steps.round().clamp_(y.qmin, y.qmax).add_(0.0)  # a code has no -0.0, by which another operator may divide
     if on_grid and b.exact:
         return Codes(nearest, nearest, nearest)
-    reach = b.error / step + (0.0 if on_grid else slack)
+    reach = b.error / step + (0.0 if on_grid else error_bound)
     low = (steps - reach).round_().clamp_(y.qmin, y.qmax)
     high = (steps + reach).round_().clamp_(y.qmin, y.qmax)
     return Codes(nearest, torch.minimum(low, nearest), torch.maximum(high, nearest))

@@ -1,4 +1,4 @@
-"""Sums of products: convolutions, matrix products, and element-wise arithmetic.
+"""Sums of products: convolutions and matrix products.
 
 For y = sum a_i * b_i with errors da, db the bound is sum da_i * (|b_i| + db_i) + |a_i| * db_i: the same
 operator, run on errors and absolute values.
@@ -6,42 +6,24 @@ operator, run on errors and absolute values.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from npu_assay.reference.golden.aten import aten
-from npu_assay.reference.golden.bounded import ZERO, Bounded, GoldenError, as_bounded
+from npu_assay.reference.golden.bounded import Bounded, GoldenError
+from npu_assay.reference.golden.elementwise import add, plus, product_error
 from npu_assay.reference.golden.special import anything
-
-
-def _product_error(product: Callable[[Tensor, Tensor], Tensor], a: Bounded, b: Bounded) -> Tensor:
-    """The bound of a bilinear operator without negative coefficients of its own."""
-    if a.exact and b.exact:
-        return ZERO
-    error = ZERO
-    if not a.exact:
-        error = product(a.spread().contiguous(), b.magnitude)
-    return error if b.exact else error + product(a.value.abs(), b.spread().contiguous())
-
-
-def _plus(error: Tensor, other: Tensor, factor: float = 1.0) -> Tensor:
-    """Adds bounds, and keeps `ZERO` when both are exact."""
-    if other is ZERO or factor == 0:
-        return error
-    scaled = other if factor == 1 else other * abs(factor)
-    return scaled if error is ZERO else error + scaled
 
 
 def convolution(x: Bounded, weight: Bounded, bias: Bounded | None, *rest: Any) -> Bounded:
     """aten.convolution.default: x [N, C, ...], weight [O, C / groups, ...], bias [O] or None."""
     function = aten("aten.convolution.default")
     value = function(x.value, weight.value, None if bias is None else bias.value, *rest)
-    error = _product_error(lambda a, b: function(a, b, None, *rest), x, weight)
+    error = product_error(lambda a, b: function(a, b, None, *rest), x, weight)
     if bias is not None and not bias.exact:
-        error = _plus(error, bias.spread().reshape(-1, *[1] * (value.dim() - 2)))
+        error = plus(error, bias.spread().reshape(-1, *[1] * (value.dim() - 2)))
     return anything(Bounded(value, error), _open_at_padding(x.value, weight.value, *rest))
 
 
@@ -81,7 +63,7 @@ def _spread(option: Any, rank: int) -> list[int]:
 
 def matmul(a: Bounded, b: Bounded) -> Bounded:
     """aten.mm.default, aten.bmm.default, aten.matmul.default."""
-    return Bounded(a.value @ b.value, _product_error(torch.matmul, a, b))
+    return Bounded(a.value @ b.value, product_error(torch.matmul, a, b))
 
 
 def linear(x: Bounded, weight: Bounded, bias: Bounded | None = None) -> Bounded:
@@ -98,41 +80,4 @@ def addmm(bias: Bounded, a: Bounded, b: Bounded, *, beta: float = 1, alpha: floa
     product = matmul(a, b)
     value = torch.addmm(bias.value, a.value, b.value, beta=beta, alpha=alpha)
     error = product.error if product.exact else product.error * abs(alpha)
-    return Bounded(value, _plus(error, bias.error, beta))
-
-
-def add(a: Any, b: Any, alpha: float = 1) -> Bounded:
-    """aten.add.Tensor and .Scalar: a + alpha * b, with broadcasting."""
-    a, b = as_bounded(a), as_bounded(b)
-    return Bounded(torch.add(a.value, b.value, alpha=alpha), _plus(a.error, b.error, alpha))
-
-
-def sub(a: Any, b: Any, alpha: float = 1) -> Bounded:
-    """aten.sub.Tensor and .Scalar: a - alpha * b, with broadcasting."""
-    return add(a, b, alpha=-alpha)
-
-
-def mul(a: Any, b: Any) -> Bounded:
-    """aten.mul.Tensor, with broadcasting."""
-    a, b = as_bounded(a), as_bounded(b)
-    return Bounded(a.value * b.value, _product_error(torch.mul, a, b))
-
-
-def div(a: Any, b: Any) -> Bounded:
-    """aten.div.Tensor. An infinity where a zero divides a number; anything where it may divide a zero.
-
-    The bound is infinite where the divisor's bounds include zero.
-    """
-    a, b = as_bounded(a), as_bounded(b)
-    value = a.value / b.value
-    if a.exact and b.exact:
-        return Bounded(value)
-    zero = b.value == 0
-    if b.exact and not bool(zero.any()):
-        return Bounded(value, a.error / b.value.abs())
-    least = (b.value.abs() - b.error).clamp_min_(0)
-    numerator = a.error * b.value.abs() + a.value.abs() * b.error
-    error = (numerator / (least * b.value.abs())).nan_to_num_(nan=torch.inf, posinf=torch.inf)
-    known = zero & (b.error == 0) & (a.value.abs() > a.error)
-    open_ = (b.value.abs() <= b.error) & (a.value.abs() <= a.error)
-    return anything(Bounded(value, torch.where(known, 0.0, error)), open_)
+    return Bounded(value, plus(error, bias.error, beta))

@@ -6,7 +6,7 @@ from typing import Any
 
 from npu_assay.reference.golden.aten import canonical
 from npu_assay.reference.golden.bounded import Bounded, GoldenError
-from npu_assay.reference.golden.itself import itself
+from npu_assay.reference.golden.self_bounded import itself
 from npu_assay.reference.operators import HOMES, Operator
 from npu_assay.reference.operators.home import JOINED, REALS
 from npu_assay.reference.operators.lookup import home

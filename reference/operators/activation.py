@@ -25,16 +25,16 @@ from npu_assay.reference.operators.home import (
 PRODUCTS = ("aten.linear.default", "aten.convolution.default")
 """What computes a clamp after it at once, on every device."""
 
-LOOKED_UP = tosa("tosa_tables:function", "slack_tosa:looked_up")
-CLAMPED = "slack_xnnpack:clamped"
+LOOKED_UP = tosa("tosa_tables:function", "error_bound_tosa:looked_up")
+CLAMPED = "error_bound_xnnpack:clamped"
 
 
 ACTIVATION = (
     written(
         "aten.relu.default",
-        "elementwise:relu",
+        "activation:relu",
         schemes=Schemes(
-            tflite("arithmetic:relu", after=(ANY,)),
+            tflite("elementwise:relu", after=(ANY,)),
             tosa("tosa:relu", after=PRODUCTS),
             xnnpack("xnnpack:relu", CLAMPED, after=(*PRODUCTS, "aten.add.Tensor")),
         ),
@@ -44,16 +44,16 @@ ACTIVATION = (
     ),
     written(
         "aten.relu6.default",
-        "elementwise:relu6",
-        schemes=Schemes(tflite("arithmetic:relu6", after=(ANY,)), UNNAMED, xnnpack("xnnpack:relu6", CLAMPED)),
+        "activation:relu6",
+        schemes=Schemes(tflite("elementwise:relu6", after=(ANY,)), UNNAMED, xnnpack("xnnpack:relu6", CLAMPED)),
         terms=0,
         onnx="apart.elementwise:relu6",
     ),
     written(
         "aten.hardtanh.default",
-        "elementwise:hardtanh",
+        "activation:hardtanh",
         schemes=Schemes(
-            tflite("arithmetic:hardtanh", after=(ANY,)),
+            tflite("elementwise:hardtanh", after=(ANY,)),
             tosa("tosa:hardtanh", after=PRODUCTS),
             xnnpack("xnnpack:hardtanh", CLAMPED, after=PRODUCTS),
         ),
@@ -63,9 +63,9 @@ ACTIVATION = (
     ),
     written(
         "aten.clamp.default",
-        "elementwise:clamp",
+        "activation:clamp",
         schemes=Schemes(
-            tflite("arithmetic:clamp", after=(ANY,)), tosa("tosa:clamp"), xnnpack("xnnpack:clamp", CLAMPED)
+            tflite("elementwise:clamp", after=(ANY,)), tosa("tosa:clamp"), xnnpack("xnnpack:clamp", CLAMPED)
         ),
         terms=0,
         onnx="elementwise:clamp",
@@ -73,35 +73,35 @@ ACTIVATION = (
     written(
         "aten.clamp.Tensor",
         "selection:clamp_tensor",
-        schemes=Schemes(UNNAMED, tosa("tosa:clamp_tensor", "slack_tosa:smaller_scale"), UNNAMED),
+        schemes=Schemes(UNNAMED, tosa("tosa:clamp_tensor", "error_bound_tosa:smaller_scale"), UNNAMED),
         without_onnx=PICKED,
     ),
     written(
         "aten.leaky_relu.default",
-        "elementwise:leaky_relu",
-        schemes=Schemes(tflite("arithmetic:leaky_relu", "slack:leaky"), LOOKED_UP, REAL),
+        "activation:leaky_relu",
+        schemes=Schemes(tflite("elementwise:leaky_relu", "error_bound:leaky"), LOOKED_UP, REAL),
         kernels=Kernels(fp16=Accuracy(1)),
         onnx="apart.elementwise:leaky_relu",
     ),
     written(
         "aten.prelu.default",
-        "elementwise:prelu",
-        schemes=Schemes(tflite("arithmetic:prelu", "slack:prelu"), UNNAMED, UNNAMED),
+        "activation:prelu",
+        schemes=Schemes(tflite("elementwise:prelu", "error_bound:prelu"), UNNAMED, UNNAMED),
         onnx="elementwise:prelu",
     ),
     written(
         "aten.sigmoid.default",
-        "elementwise:sigmoid",
+        "activation:sigmoid",
         dtype=FLOATING,
-        schemes=Schemes(tflite("arithmetic:sigmoid", "slack:table", after=(ANY,)), LOOKED_UP, REAL),
+        schemes=Schemes(tflite("elementwise:sigmoid", "error_bound:table", after=(ANY,)), LOOKED_UP, REAL),
         kernels=Kernels(Accuracy(2.2), Accuracy(2, 6.1e-5)),  # 0 below -9.7
         onnx="Sigmoid",
     ),
     written(
         "aten.tanh.default",
-        "elementwise:tanh",
+        "activation:tanh",
         dtype=FLOATING,
-        schemes=Schemes(tflite("arithmetic:tanh", "slack:table", after=(ANY,)), LOOKED_UP, REAL),
+        schemes=Schemes(tflite("elementwise:tanh", "error_bound:table", after=(ANY,)), LOOKED_UP, REAL),
         kernels=Kernels(Accuracy(2.2), Accuracy(3)),
         onnx="Tanh",
     ),
@@ -154,36 +154,36 @@ ACTIVATION = (
     ),
     written(
         "aten._softmax.default",
-        "elementwise:softmax",
-        schemes=Schemes(tflite("arithmetic:softmax", "slack:softmax"), UNNAMED, REAL),
+        "activation:softmax",
+        schemes=Schemes(tflite("elementwise:softmax", "error_bound:softmax"), UNNAMED, REAL),
         terms="float32:per_first",
         kernels=Kernels(Accuracy(18), Accuracy(5, 6.2e-5)),
         onnx="elementwise:softmax",
     ),
-    written("aten.softmax.int", "elementwise:softmax_int", schemes=NO_CODES, onnx="elementwise:softmax"),
+    written("aten.softmax.int", "activation:softmax_int", schemes=NO_CODES, onnx="elementwise:softmax"),
     function(
         "aten.hardshrink.default",
-        "bends:hardshrink",
+        "piecewise:hardshrink",
         spellings=(("lambd_1.25", behind(1.25)),),
         onnx="apart.elementwise:hardshrink",
     ),
-    function("aten.mish.default", "bends:mish", onnx="apart.elementwise:mish"),
+    function("aten.mish.default", "piecewise:mish", onnx="apart.elementwise:mish"),
     function(
         "aten.softplus.default",
-        "bends:softplus",
+        "piecewise:softplus",
         spellings=(("beta_2", behind(2.0)),),
         gives=(0.0, 6.5),
         onnx="apart.elementwise:softplus",
     ),
     function(
         "aten.softshrink.default",
-        "bends:softshrink",
+        "piecewise:softshrink",
         spellings=(("lambd_1.25", behind(1.25)),),
         onnx="apart.elementwise:softshrink",
     ),
     over(
         "aten._log_softmax.default",
-        "reductions:log_softmax",
+        "reduction:log_softmax",
         -1,
         False,
         gives=(-12.75, 0.0),

@@ -64,6 +64,6 @@ COMPARISON = (
     _bits("bitwise_xor.Tensor"),
     _bits("__lshift__.Scalar"),
     _bits("__rshift__.Scalar"),
-    function("aten.isinf.default", "bends:isinf", result=TRUTHS, onnx="IsInf"),
-    function("aten.isnan.default", "bends:isnan", result=TRUTHS, onnx="IsNaN"),
+    function("aten.isinf.default", "piecewise:isinf", result=TRUTHS, onnx="IsInf"),
+    function("aten.isnan.default", "piecewise:isnan", result=TRUTHS, onnx="IsNaN"),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from npu_assay.reference.operators.home import FIRST, UNNAMED, Schemes, tflite, tosa, written, xnnpack
 
 NO_GROUPS = "onnx.reference's ConvTranspose has no groups; compared with one"
-ON_IMAGES = tflite("images:convolution", "slack:convolution")
+ON_IMAGES = tflite("linear:convolution", "error_bound:convolution")
 
 CONVOLUTION = (
     written(
@@ -13,8 +13,8 @@ CONVOLUTION = (
         "linear:convolution",
         schemes=Schemes(
             ON_IMAGES,
-            tosa("tosa_images:convolution", "slack_tosa:product"),
-            xnnpack("xnnpack:convolution", "slack_xnnpack:product", operands=(True, True, False)),
+            tosa("tosa_linear:convolution", "error_bound_tosa:product"),
+            xnnpack("xnnpack:convolution", "error_bound_xnnpack:product", operands=(True, True, False)),
         ),
         terms="float32:of_weights",
         dynamic="reals:convolution",

@@ -29,9 +29,9 @@ from npu_assay.reference.operators.home import (
     xnnpack,
 )
 
-LOOKED_UP = tosa("tosa_tables:function", "slack_tosa:looked_up")
-OF_CONSTANT = tosa("tosa_tables:of_number", "slack_tosa:looked_up")
-SMALLER = "slack_tosa:smaller_scale"
+LOOKED_UP = tosa("tosa_tables:function", "error_bound_tosa:looked_up")
+OF_CONSTANT = tosa("tosa_tables:of_number", "error_bound_tosa:looked_up")
+SMALLER = "error_bound_tosa:smaller_scale"
 
 
 def _looked_up(name: str, golden: str, xnnpack: str = UNNAMED, tflite: Codes | str = UNNAMED, **more: Any) -> Operator:
@@ -72,37 +72,37 @@ def _two(name: str, golden: str, *rest: Any, other: tuple[float, float] | None =
 ARITHMETIC = (
     written(
         "aten.add.Tensor",
-        "linear:add",
+        "elementwise:add",
         schemes=Schemes(
-            tflite("arithmetic:add", "slack:sum_"),
-            tosa("tosa:add", "slack_tosa:sum_"),
-            xnnpack("xnnpack:add", "slack_xnnpack:sum_"),
+            tflite("elementwise:add", "error_bound:sum_"),
+            tosa("tosa:add", "error_bound_tosa:sum_"),
+            xnnpack("xnnpack:add", "error_bound_xnnpack:sum_"),
         ),
         terms=0,
         onnx="elementwise:plus",
     ),
     written(
         "aten.sub.Tensor",
-        "linear:sub",
+        "elementwise:sub",
         schemes=Schemes(
-            tflite("arithmetic:sub", "slack:sum_"),
-            tosa("tosa:sub", "slack_tosa:sum_"),
-            xnnpack("xnnpack:sub", "slack_xnnpack:sum_"),
+            tflite("elementwise:sub", "error_bound:sum_"),
+            tosa("tosa:sub", "error_bound_tosa:sum_"),
+            xnnpack("xnnpack:sub", "error_bound_xnnpack:sum_"),
         ),
         terms=0,
         onnx="elementwise:less",
     ),
     written(
         "aten.mul.Tensor",
-        "linear:mul",
-        schemes=Schemes(tflite("arithmetic:mul", "slack:product"), tosa("tosa:mul"), xnnpack("xnnpack:mul")),
+        "elementwise:mul",
+        schemes=Schemes(tflite("elementwise:mul", "error_bound:product"), tosa("tosa:mul"), xnnpack("xnnpack:mul")),
         terms=0,
         onnx="Mul(self, other)",
     ),
     written(
         "aten.div.Tensor",
-        "linear:div",
-        schemes=Schemes(tflite("arithmetic:div", "slack:quotient", operands=(True, False)), UNNAMED, REAL),
+        "elementwise:div",
+        schemes=Schemes(tflite("elementwise:div", "error_bound:quotient", operands=(True, False)), UNNAMED, REAL),
         dtype=FLOATING,
         terms=0,
         onnx="Div(self, other)",
@@ -116,14 +116,14 @@ ARITHMETIC = (
     written(
         "aten.maximum.default",
         "functions:maximum",
-        schemes=Schemes(tflite("arithmetic:maximum"), tosa("tosa:maximum", SMALLER), REAL),
+        schemes=Schemes(tflite("elementwise:maximum"), tosa("tosa:maximum", SMALLER), REAL),
         terms=0,
         onnx="Max(self, other)",
     ),
     written(
         "aten.minimum.default",
         "functions:minimum",
-        schemes=Schemes(tflite("arithmetic:minimum"), tosa("tosa:minimum", SMALLER), REAL),
+        schemes=Schemes(tflite("elementwise:minimum"), tosa("tosa:minimum", SMALLER), REAL),
         terms=0,
         onnx="Min(self, other)",
     ),
@@ -156,16 +156,16 @@ ARITHMETIC = (
 FUNCTIONS = (
     written(
         "aten.abs.default",
-        "elementwise:abs_",
-        schemes=Schemes(tflite("arithmetic:abs_"), tosa("tosa:abs_"), REAL),
+        "activation:abs_",
+        schemes=Schemes(tflite("elementwise:abs_"), tosa("tosa:abs_"), REAL),
         on_grid=True,
         terms=0,
         onnx="Abs",
     ),
     written(
         "aten.neg.default",
-        "elementwise:neg",
-        schemes=Schemes(tflite("arithmetic:neg", "slack:negation"), tosa("tosa:neg"), REAL),
+        "activation:neg",
+        schemes=Schemes(tflite("elementwise:neg", "error_bound:negation"), tosa("tosa:neg"), REAL),
         on_grid=True,
         terms=0,
         onnx="Neg",
@@ -185,9 +185,9 @@ FUNCTIONS = (
     _real("erfinv", "transcendental:erfinv", without_onnx="ONNX has no inverse of erf"),
     _real(  # in float16 never below 2**-15
         "exp",
-        "elementwise:exp",
+        "activation:exp",
         REAL,
-        tflite("arithmetic:exp", "slack:exponential"),
+        tflite("elementwise:exp", "error_bound:exponential"),
         kernels=Kernels(Accuracy(29), Accuracy(3, 3.1e-5)),
         onnx="Exp",
     ),
@@ -197,7 +197,7 @@ FUNCTIONS = (
         "log",
         "functions:log",
         REAL,
-        tflite("arithmetic:log", "slack:logarithm"),
+        tflite("elementwise:log", "error_bound:logarithm"),
         kernels=Kernels(Accuracy(2, 1.2e-7), Accuracy(4, 2.0**-10)),
         onnx="Log",
     ),
@@ -219,7 +219,7 @@ ELEMENTWISE = (
     *FUNCTIONS,
     function(
         "aten.log2.default",
-        "bends:log2",
+        "piecewise:log2",
         dtype=FLOATING,
         takes=POSITIVE,
         gives=(-4.5, 3.0),
@@ -228,7 +228,7 @@ ELEMENTWISE = (
     ),
     function(
         "aten.logit.default",
-        "bends:logit",
+        "piecewise:logit",
         0.01,
         dtype=FLOATING,
         takes=(0.0, 1.0),
@@ -245,20 +245,24 @@ ELEMENTWISE = (
         kernels=Kernels(Accuracy(1.2), Accuracy(1)),
         onnx="Sqrt",
     ),
-    function("aten.trunc.default", "bends:trunc", onnx="apart.elementwise:trunc"),
-    function("aten.add.Scalar", "linear:add", 1.5, spellings=(("alpha_2", behind(1.5, 2)),), onnx="elementwise:plus"),
-    function("aten.sub.Scalar", "linear:sub", 1.5, spellings=(("alpha_2", behind(1.5, 2)),), onnx="elementwise:less"),
+    function("aten.trunc.default", "piecewise:trunc", onnx="apart.elementwise:trunc"),
+    function(
+        "aten.add.Scalar", "elementwise:add", 1.5, spellings=(("alpha_2", behind(1.5, 2)),), onnx="elementwise:plus"
+    ),
+    function(
+        "aten.sub.Scalar", "elementwise:sub", 1.5, spellings=(("alpha_2", behind(1.5, 2)),), onnx="elementwise:less"
+    ),
     function(
         "aten.rsub.Scalar",
-        "bends:taken_from",
+        "piecewise:taken_from",
         1.5,
         spellings=(("alpha_2", behind(1.5, 2)),),
         onnx="apart.elementwise:taken_from",
     ),
-    function("aten.mul.Scalar", "linear:mul", 0.75, spellings=(("minus_2", behind(-2)),), onnx="Mul(self, other)"),
+    function("aten.mul.Scalar", "elementwise:mul", 0.75, spellings=(("minus_2", behind(-2)),), onnx="Mul(self, other)"),
     function(
         "aten.div.Scalar",
-        "linear:div",
+        "elementwise:div",
         1.5,
         dtype=FLOATING,
         spellings=(("minus_2", behind(-2)),),
@@ -276,14 +280,14 @@ ELEMENTWISE = (
     ),
     function(
         "aten.fmod.Scalar",
-        "bends:fmod",
+        "piecewise:fmod",
         1.75,
         spellings=(("minus_1.25", behind(-1.25)),),
         onnx="apart.elementwise:fmod",
     ),
     Operator(
         "aten.pow.Scalar",
-        "bends:power_of",
+        "piecewise:power_of",
         lambda shape: call(2.0, X),
         shapes=LINES,
         elementwise=True,
@@ -295,15 +299,15 @@ ELEMENTWISE = (
     ),
     _two(
         "aten.atan2.default",
-        "bends:atan2",
+        "piecewise:atan2",
         dtype=FLOATING,
         gives=(-3.2, 3.2),
         without_onnx="ONNX has no angle of two numbers",
     ),
-    _two("aten.fmod.Tensor", "bends:fmod", other=(0.75, 3.0), onnx="apart.elementwise:fmod"),
+    _two("aten.fmod.Tensor", "piecewise:fmod", other=(0.75, 3.0), onnx="apart.elementwise:fmod"),
     _two(
         "aten.floor_divide.default",
-        "bends:floor_divide",
+        "piecewise:floor_divide",
         other=(0.75, 3.0),
         without_onnx="a quotient that is rounded twice is one less where the first rounding is upwards",
     ),

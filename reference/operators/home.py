@@ -271,17 +271,17 @@ def written(name: str, golden: str | None, **more: Any) -> Operator:
     return Operator(name, golden, None, **more)
 
 
-def tflite(golden: str, error_bound: str = "slack:one_ratio", **more: Any) -> Codes:
+def tflite(golden: str, error_bound: str = "error_bound:one_ratio", **more: Any) -> Codes:
     """TensorFlow Lite's arithmetic; each operand's code is rescaled by a ratio of its own, unless told otherwise."""
     return Codes(golden, error_bound, **more)
 
 
-def tosa(golden: str, error_bound: str = "slack_tosa:rescaled", **more: Any) -> Codes:
+def tosa(golden: str, error_bound: str = "error_bound_tosa:rescaled", **more: Any) -> Codes:
     """TOSA's arithmetic; one rescale, unless told otherwise."""
     return Codes(golden, error_bound, **more)
 
 
-def xnnpack(golden: str, error_bound: str = "slack_xnnpack:unchanged", **more: Any) -> Codes:
+def xnnpack(golden: str, error_bound: str = "error_bound_xnnpack:unchanged", **more: Any) -> Codes:
     """XNNPACK's static int8; nothing is rounded but the result, unless told otherwise."""
     return Codes(golden, error_bound, **more)
 
@@ -304,9 +304,9 @@ def moving(name: str, *rest: Any, integers: bool = True, schemes: Schemes = NO_C
     return Operator(name, None, behind(*rest), moves=True, integers=integers, schemes=schemes, **more)
 
 
-MOVED = Codes("movement:moved", "slack:one_ratio", after=(ANY,))
+MOVED = Codes("layout:moved", "error_bound:one_ratio", after=(ANY,))
 """TFLite's own operator on the codes, with the quantization of its result for what stands before."""
-MOVED_CODES = Schemes(MOVED, Codes("tosa:moved", "slack_tosa:rescaled"), UNNAMED)
+MOVED_CODES = Schemes(MOVED, Codes("tosa:moved", "error_bound_tosa:rescaled"), UNNAMED)
 
 
 def moved(

@@ -23,7 +23,7 @@ from npu_assay.reference.operators.home import (
     xnnpack,
 )
 
-PRODUCT = "slack:product"
+PRODUCT = "error_bound:product"
 
 
 def _attention(*rest: Any, **kwargs: Any) -> Callable[[Shape], Call]:
@@ -42,14 +42,14 @@ LINEAR = (
     written(
         "aten.mm.default",
         "linear:matmul",
-        schemes=Schemes(tflite("arithmetic:matmul", PRODUCT), tosa("tosa:matmul", "slack_tosa:product"), UNNAMED),
+        schemes=Schemes(tflite("linear:matmul", PRODUCT), tosa("tosa:matmul", "error_bound_tosa:product"), UNNAMED),
         terms="float32:of_matrices",
         onnx="MatMul(self, mat2)",
     ),
     written(
         "aten.bmm.default",
         "linear:matmul",
-        schemes=Schemes(tflite("arithmetic:bmm", PRODUCT), tosa("tosa:matmul", "slack_tosa:product"), REAL),
+        schemes=Schemes(tflite("linear:bmm", PRODUCT), tosa("tosa:matmul", "error_bound_tosa:product"), REAL),
         terms="float32:of_matrices",
         onnx="MatMul(self, mat2)",
     ),
@@ -63,7 +63,7 @@ LINEAR = (
     written(
         "aten.addmm.default",
         "linear:addmm",
-        schemes=Schemes(tflite("arithmetic:addmm", "slack:addmm"), UNNAMED, UNNAMED),
+        schemes=Schemes(tflite("linear:addmm", "error_bound:addmm"), UNNAMED, UNNAMED),
         terms="float32:of_matrices",
         onnx="linear:addmm",
     ),
@@ -71,9 +71,9 @@ LINEAR = (
         "aten.linear.default",
         "linear:linear",
         schemes=Schemes(
-            tflite("arithmetic:linear", PRODUCT),
-            tosa("tosa_images:linear", "slack_tosa:product"),
-            xnnpack("xnnpack:linear", "slack_xnnpack:product", operands=(True, True, False)),
+            tflite("linear:linear", PRODUCT),
+            tosa("tosa_linear:linear", "error_bound_tosa:product"),
+            xnnpack("xnnpack:linear", "error_bound_xnnpack:product", operands=(True, True, False)),
         ),
         terms="float32:of_linear",
         dynamic="reals:linear",

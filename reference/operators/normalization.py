@@ -48,7 +48,7 @@ def _instance_norm(shape: Shape) -> Call:
 NORMALIZATION = (
     Operator(
         "aten.native_layer_norm.default",
-        "norms:layer_norm",
+        "normalization:layer_norm",
         _layer_norm(1),
         TOKENS,
         ((3, 8), (1, 3, 4, 5)),
@@ -60,7 +60,7 @@ NORMALIZATION = (
     ),
     Operator(
         "aten.native_group_norm.default",
-        "norms:group_norm",
+        "normalization:group_norm",
         _group_norm(2),
         (2, 4, 3, 5),
         ((1, 6, 7),),
@@ -74,7 +74,7 @@ NORMALIZATION = (
     ),
     Operator(
         "aten._native_batch_norm_legit_no_training.default",
-        "norms:batch_norm",
+        "normalization:batch_norm",
         _batch_norm,
         shapes=((2, 3, 7), (3, 5)),
         gives=(-16.0, 16.0),
@@ -83,7 +83,7 @@ NORMALIZATION = (
     ),
     Operator(
         "aten._native_batch_norm_legit.no_stats",
-        "norms:instance_norm",
+        "normalization:instance_norm",
         _instance_norm,
         shape=(1, 3, 4, 5),
         shapes=((1, 3, 7),),

@@ -31,7 +31,7 @@ PADDING = (
     written(
         "aten.constant_pad_nd.default",
         "weighted:padded",
-        schemes=Schemes(tflite("movement:pad"), tosa("tosa:pad", "slack_tosa:own_steps"), REAL),
+        schemes=Schemes(tflite("layout:pad"), tosa("tosa:pad", "error_bound_tosa:own_steps"), REAL),
         on_grid=True,
         dtype=FIRST,
         ieee="reals:itself",
@@ -40,7 +40,7 @@ PADDING = (
     written(
         "aten.pad.default",
         "selection:pad",
-        schemes=Schemes(UNNAMED, tosa("tosa:pad", "slack_tosa:own_steps"), UNNAMED),
+        schemes=Schemes(UNNAMED, tosa("tosa:pad", "error_bound_tosa:own_steps"), UNNAMED),
         dtype=FIRST,
         without_onnx=PICKED,
     ),

@@ -35,7 +35,7 @@ REDUCTION = (
     written(
         "aten.mean.dim",
         "weighted:mean",
-        schemes=Schemes(tflite("images:mean", "slack:mean"), tosa("tosa:mean"), xnnpack("xnnpack:mean")),
+        schemes=Schemes(tflite("reduction:mean", "error_bound:mean"), tosa("tosa:mean"), xnnpack("xnnpack:mean")),
         terms="float32:per_first",
         rounding="float32:wide",
         onnx="reduction:mean",
@@ -43,35 +43,35 @@ REDUCTION = (
     written(
         "aten.sum.dim_IntList",
         "selection:summed",
-        schemes=Schemes(tflite("images:total"), tosa("tosa:total"), UNNAMED),
+        schemes=Schemes(tflite("reduction:total"), tosa("tosa:total"), UNNAMED),
         dtype=TOTAL,
         onnx="reduction:total",
     ),
     written(
         "aten.cumsum.default",
         "selection:summed",
-        schemes=Schemes(UNNAMED, tosa("tosa:cumsum", "slack_tosa:product"), UNNAMED),
+        schemes=Schemes(UNNAMED, tosa("tosa:cumsum", "error_bound_tosa:product"), UNNAMED),
         dtype=TOTAL,
         onnx="reduction:cumsum",
     ),
     written(
         "aten.amax.default",
         "selection:amax",
-        schemes=Schemes(tflite("images:amax"), tosa("tosa:amax"), UNNAMED),
+        schemes=Schemes(tflite("reduction:amax"), tosa("tosa:amax"), UNNAMED),
         onnx="reduction:largest",
     ),
     written(
         "aten.amin.default",
         "selection:amin",
-        schemes=Schemes(tflite("images:amin"), tosa("tosa:amin"), UNNAMED),
+        schemes=Schemes(tflite("reduction:amin"), tosa("tosa:amin"), UNNAMED),
         onnx="reduction:smallest",
     ),
-    written("aten.argmax.default", "placing:largest_place", result=INDICES, schemes=NUMBERS_ALONE, without_onnx=PICKED),
+    written("aten.argmax.default", "scatter:largest_place", result=INDICES, schemes=NUMBERS_ALONE, without_onnx=PICKED),
     over("aten.mean.default", None, shapes=((7,), (3, 5)), onnx="reduction:mean", empty=False),
     over("aten.sum.default", None, dtype=TOTAL, shapes=((7,), (3, 5)), gives=(-30.0, 30.0), onnx="reduction:total"),
     over(
         "aten.prod.default",
-        "reductions:product",
+        "reduction:product",
         shape=(3, 2),
         shapes=((4,),),
         takes=(-1.5, 1.5),
@@ -80,7 +80,7 @@ REDUCTION = (
     ),
     over(
         "aten.prod.dim_int",
-        "reductions:product_along",
+        "reduction:product_along",
         1,
         takes=(-1.5, 1.5),
         gives=(-3.0, 3.0),
@@ -90,7 +90,7 @@ REDUCTION = (
     ),
     over(
         "aten.var.correction",
-        "reductions:variance",
+        "reduction:variance",
         (2, 3),
         gives=(0.0, 20.0),
         shapes=((2, 3, 4, 2, 3),),
@@ -104,7 +104,7 @@ REDUCTION = (
     ),
     over(
         "aten.var.dim",
-        "reductions:variance_unbiased",
+        "reduction:variance_unbiased",
         (2, 3),
         gives=(0.0, 20.0),
         spellings=(("biased", behind((1,), False)), ("kept", behind((-1,), True, True))),
@@ -113,7 +113,7 @@ REDUCTION = (
     ),
     over(
         "aten.linalg_vector_norm.default",
-        "reductions:norm",
+        "reduction:norm",
         2,
         (2, 3),
         gives=(0.0, 20.0),
@@ -122,7 +122,7 @@ REDUCTION = (
     ),
     over(
         "aten.max.dim",
-        "orders:largest",
+        "sorting:largest",
         1,
         shapes=((7, 2), (2, 3, 4)),
         spellings=(("kept", behind(-1, True)),),
@@ -132,7 +132,7 @@ REDUCTION = (
     ),
     over(
         "aten.min.dim",
-        "orders:smallest",
+        "sorting:smallest",
         1,
         shapes=((7, 2), (2, 3, 4)),
         spellings=(("kept", behind(-1, True)),),
@@ -142,7 +142,7 @@ REDUCTION = (
     ),
     over(
         "aten.argmin.default",
-        "placing:smallest_place",
+        "scatter:smallest_place",
         1,
         result=INDICES,
         shapes=((3, 5),),
@@ -151,7 +151,7 @@ REDUCTION = (
     ),
     over(
         "aten.sort.default",
-        "orders:sort",
+        "sorting:sort",
         shapes=((7,), (3, 5)),
         spellings=(("down", behind(1, True)),),
         with_indices=True,
@@ -160,7 +160,7 @@ REDUCTION = (
     ),
     over(
         "aten.topk.default",
-        "orders:topk",
+        "sorting:topk",
         2,
         shapes=((7,), (3, 5)),
         spellings=(("least", behind(2, 1, False)),),
@@ -170,7 +170,7 @@ REDUCTION = (
     ),
     Operator(
         "aten._cdist_forward.default",
-        "reductions:distances",
+        "reduction:distances",
         _distances(2.0),
         (3, 5),
         ((2, 3, 4),),
@@ -183,7 +183,7 @@ REDUCTION = (
     ),
     Operator(
         "aten._pdist_forward.default",
-        "reductions:distances_within",
+        "reduction:distances_within",
         behind(2.0),
         (4, 5),
         ((7, 2),),

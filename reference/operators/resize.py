@@ -33,7 +33,9 @@ RESIZE = (
         "aten.upsample_bilinear2d.vec",
         "weighted:bilinear",
         schemes=Schemes(
-            tflite("images:bilinear", "slack:bilinear"), tosa("tosa_images:bilinear", "slack_tosa:window"), REAL
+            tflite("resize:bilinear", "error_bound:bilinear"),
+            tosa("tosa_pooling:bilinear", "error_bound_tosa:window"),
+            REAL,
         ),
         rounding="float32:resized",
         onnx="pooling:bilinear",
@@ -41,7 +43,7 @@ RESIZE = (
     written(
         "aten.upsample_nearest2d.vec",
         None,
-        schemes=Schemes(tflite("images:nearest", after=(ANY,)), tosa("tosa_images:nearest"), UNNAMED),
+        schemes=Schemes(tflite("resize:nearest", after=(ANY,)), tosa("tosa_pooling:nearest"), UNNAMED),
         moves=True,
         ieee="reals:itself",
         onnx="pooling:nearest",

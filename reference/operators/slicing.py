@@ -126,7 +126,7 @@ SLICING = (
     written(
         "aten.cat.default",
         None,
-        schemes=Schemes(tflite("movement:cat"), tosa("tosa:cat"), xnnpack("xnnpack:cat")),
+        schemes=Schemes(tflite("layout:cat"), tosa("tosa:cat"), xnnpack("xnnpack:cat")),
         moves=True,
         ieee="reals:itself",
         onnx="layout:joined",
@@ -197,12 +197,12 @@ SLICING = (
         without_onnx="ONNX counts no places of a mask",
         schemes=NO_CODES,
     ),
-    _scattered("aten.scatter.value", "placing:scatter_value", number=1.5, onnx="apart.layout:placed"),
+    _scattered("aten.scatter.value", "scatter:scatter_value", number=1.5, onnx="apart.layout:placed"),
     _scattered("aten.scatter.src", None, moves=True, onnx="apart.layout:placed"),
     _scattered("aten.scatter_add.default", None, onnx="apart.layout:summed_in"),
     Operator(
         "aten.scatter_reduce.two",
-        "placing:scatter_reduce",
+        "scatter:scatter_reduce",
         _scatter_reduced("sum"),
         shapes=((3, 5), (2, 3, 4)),
         spellings=(("amax", _scatter_reduced("amax")), ("amin_alone", _scatter_reduced("amin", include_self=False))),

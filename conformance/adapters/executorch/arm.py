@@ -14,7 +14,7 @@ import torch
 from torch.export import ExportedProgram
 
 from npu_assay.conformance.adapters.executorch.delegation import TheirPartitioner, compiler
-from npu_assay.conformance.adapters.executorch.quiet import quiet
+from npu_assay.conformance.adapters.executorch.silence import quiet
 from npu_assay.conformance.common.errors import NotRunError
 from npu_assay.conformance.isolation.machine import Machine
 from npu_assay.partitioners.exir.backend import Backend, CompileSpec
@@ -86,7 +86,7 @@ def _with(orders: Orders, flatbuffer: bytes) -> bytes:
 
 def execute(blob: bytes, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """The outputs of a TOSA flatbuffer on Arm's reference model in this process."""
-    import tosa_reference_model as model
+    import tosa_reference_model as model  # optional
 
     os.environ["TOSA_MODEL_NO_BACKTRACE"] = "1"  # else it asks gdb, for long, and reports of equal cases differ
     outputs, status = model.run(blob, [x.numpy() for x in inputs])

@@ -15,7 +15,7 @@ from torch import Tensor, fx
 from torch.export import ExportedProgram
 
 from npu_assay.conformance.adapters.executorch.arm import MODEL, SPECIFICATION, flatbuffer
-from npu_assay.conformance.adapters.executorch.quiet import quiet
+from npu_assay.conformance.adapters.executorch.silence import quiet
 from npu_assay.conformance.reach.flow import Lowered, operators_of, setting
 from npu_assay.partitioners.exir import Backend, Runtime
 

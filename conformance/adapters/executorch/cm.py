@@ -10,7 +10,7 @@ import logging
 import torch
 
 from npu_assay.conformance.adapters.executorch.delegation import TheirPartitioner
-from npu_assay.conformance.adapters.executorch.quiet import quiet
+from npu_assay.conformance.adapters.executorch.silence import quiet
 from npu_assay.partitioners.exir.backend import Backend
 
 logging.getLogger("coremltools").setLevel(logging.ERROR)  # it tells which of its libraries only Apple's systems have

@@ -10,10 +10,10 @@ from typing import Any
 from torch import fx
 from torch.export import ExportedProgram
 
-from npu_assay.conformance.adapters.executorch.idle import idle
-from npu_assay.conformance.adapters.executorch.lighter import lighter
-from npu_assay.conformance.adapters.executorch.quiet import quiet
-from npu_assay.conformance.adapters.executorch.unwritten import unwritten
+from npu_assay.conformance.adapters.executorch.lazy_codegen import unwritten
+from npu_assay.conformance.adapters.executorch.lazy_passes import idle
+from npu_assay.conformance.adapters.executorch.memoize import lighter
+from npu_assay.conformance.adapters.executorch.silence import quiet
 from npu_assay.partitioners.exir import BackendDetails, CompileSpec, DelegationSpec, Partitioner, PartitionResult
 from npu_assay.partitioners.exir.backend import PreprocessResult
 from npu_assay.partitioners.exir.contract import check_unchanged
@@ -75,7 +75,7 @@ def compiler(backend_id: str, compile_: Compile) -> type[BackendDetails]:
     """A compiler class of that name, which gives `compile_` a program and compile specs of ExecuTorch's classes."""
 
     def preprocess(edge_program: ExportedProgram, compile_specs: list[CompileSpec]) -> PreprocessResult:
-        from executorch.exir.backend.compile_spec_schema import CompileSpec as TheirSpec
+        from executorch.exir.backend.compile_spec_schema import CompileSpec as TheirSpec  # optional
 
         specs = [TheirSpec(spec.key, spec.value) for spec in compile_specs]
         with quiet(), unwritten(), idle(), lighter():

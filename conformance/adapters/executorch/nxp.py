@@ -16,7 +16,7 @@ import torch
 from torch.export import ExportedProgram
 
 from npu_assay.conformance.adapters.executorch.delegation import TheirPartitioner
-from npu_assay.conformance.adapters.executorch.quiet import quiet
+from npu_assay.conformance.adapters.executorch.silence import quiet
 from npu_assay.partitioners.exir.backend import Backend
 
 SDK = "eiq_neutron_sdk"
@@ -41,7 +41,7 @@ def _stand_in() -> ModuleType:
 def partitioner(**options: Any) -> Any:
     """NeutronPartitioner for the target; the options are those of its constructor."""
     with quiet():
-        from executorch.backends.nxp.backend.neutron_target_spec import NeutronTargetSpec
+        from executorch.backends.nxp.backend.neutron_target_spec import NeutronTargetSpec  # optional
         from executorch.backends.nxp.neutron_partitioner import NeutronPartitioner
         from executorch.backends.nxp.nxp_backend import generate_neutron_compile_spec
 

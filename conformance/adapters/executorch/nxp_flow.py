@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.export import ExportedProgram
 
 from npu_assay.conformance.adapters.executorch.nxp import TARGET, partitioner
-from npu_assay.conformance.adapters.executorch.quiet import quiet
+from npu_assay.conformance.adapters.executorch.silence import quiet
 from npu_assay.conformance.reach.flow import STATIC, Lowered, operators_of, setting
 from npu_assay.partitioners.exir import Backend
 

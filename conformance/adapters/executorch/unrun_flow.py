@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from torch import Tensor
 from torch.export import ExportedProgram
 
-from npu_assay.conformance.adapters.executorch.quiet import quiet
+from npu_assay.conformance.adapters.executorch.silence import quiet
 from npu_assay.conformance.reach.flow import Lowered, operators_of, setting
 from npu_assay.partitioners.exir import Backend
 

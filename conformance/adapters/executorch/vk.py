@@ -14,7 +14,7 @@ from torch import fx
 from torch.export import ExportedProgram
 
 from npu_assay.conformance.adapters.executorch.delegation import TheirPartitioner, compiler
-from npu_assay.conformance.adapters.executorch.quiet import quiet
+from npu_assay.conformance.adapters.executorch.silence import quiet
 from npu_assay.partitioners.exir import edge_program
 from npu_assay.partitioners.exir.backend import Backend
 from npu_assay.partitioners.exir.interop import executorch_program

@@ -16,7 +16,7 @@ from torch import fx
 from torch.export import ExportedProgram
 
 from npu_assay.conformance.adapters.executorch.delegation import TheirPartitioner, compiler
-from npu_assay.conformance.adapters.executorch.quiet import quiet
+from npu_assay.conformance.adapters.executorch.silence import quiet
 from npu_assay.conformance.isolation.machine import Machine
 from npu_assay.partitioners.exir import edge_program
 from npu_assay.partitioners.exir.backend import Backend, CompileSpec
@@ -67,7 +67,7 @@ def _at_traced_sizes(module: fx.GraphModule) -> Any:
 @cache
 def _runtime() -> Any:
     with quiet():
-        from executorch.runtime import Runtime
+        from executorch.runtime import Runtime  # optional
 
         return Runtime.get()
 

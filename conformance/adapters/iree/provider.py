@@ -22,7 +22,7 @@ ENTRY = "case"
 @kept
 def _function(blob: bytes) -> Any:
     """The compiled model's entry function. Raises RuntimeError if it does not compile; what IREE prints says why."""
-    import iree.runtime as runtime
+    import iree.runtime as runtime  # optional
 
     context = runtime.SystemContext(config=runtime.Config(DRIVER))
     context.add_vm_module(runtime.VmModule.copy_buffer(context.instance, _compiled(blob)))
@@ -30,7 +30,7 @@ def _function(blob: bytes) -> Any:
 
 
 def _compiled(blob: bytes) -> bytes:
-    from iree.compiler.api import Output, Session, Source
+    from iree.compiler.api import Output, Session, Source  # optional
 
     session = Session()
     session.set_flags(*FLAGS)
@@ -46,7 +46,7 @@ def _compiled(blob: bytes) -> bytes:
 
 def _imported(blob: bytes) -> str:
     """The model in MLIR, as `iree-import-onnx` makes it."""
-    import onnx
+    import onnx  # optional
     from iree.compiler import ir
     from iree.compiler.extras import onnx_importer
 
@@ -59,7 +59,7 @@ def _imported(blob: bytes) -> str:
 
 def execute(blob: bytes, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """The outputs of a model in this process; without inputs it is compiled and nothing is run."""
-    import onnx
+    import onnx  # optional
 
     function = _function(blob)
     if onnx.load_from_string(blob).graph.input and not inputs:

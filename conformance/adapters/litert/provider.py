@@ -13,7 +13,7 @@ from npu_assay.conformance.interchange.tflite_form import tflite_model
 
 @kept
 def _interpreter(blob: bytes, resolver: str) -> Any:
-    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType  # optional
 
     kind = getattr(OpResolverType, resolver)
     made = Interpreter(model_content=blob, experimental_op_resolver_type=kind, num_threads=1)

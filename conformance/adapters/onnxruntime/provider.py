@@ -14,7 +14,7 @@ PROVIDER = "CPUExecutionProvider"
 
 @kept
 def _session(blob: bytes) -> Any:
-    import onnxruntime
+    import onnxruntime  # optional
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1

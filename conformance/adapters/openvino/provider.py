@@ -16,7 +16,7 @@ CONFIG = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1, "NUM_ST
 
 @kept
 def _compiled(blob: bytes) -> Any:
-    import openvino
+    import openvino  # optional
 
     core = openvino.Core()
     return core.compile_model(core.read_model(blob), DEVICE, CONFIG)

@@ -62,7 +62,7 @@ def _rows(sheet: Any, data: bytes) -> Iterator[tuple[int, tuple[str, ...]]]:
 
 def _merged(sheet: Any, data: bytes) -> dict[tuple[int, int], tuple[int, int]]:
     """The first cell of those that are merged over several rows, by row and column; openpyxl streams no such lists."""
-    from defusedxml.ElementTree import iterparse
+    from defusedxml.ElementTree import iterparse  # optional
     from openpyxl.utils.cell import range_boundaries
 
     found: dict[tuple[int, int], tuple[int, int]] = {}

@@ -12,7 +12,7 @@ from torch.export import ExportedProgram
 from npu_assay.partitioners.exir import Backend, BackendDetails, CompileSpec, PreprocessResult
 from npu_assay.partitioners.exir.nodes import argument, shape
 from npu_assay.partitioners.exir.rules import rule
-from npu_assay.partitioners.exir.simple import Cluster, ClusterPartitioner, only_cluster
+from npu_assay.partitioners.exir.single_op import Cluster, ClusterPartitioner, only_cluster
 
 TABLE = str(Path(__file__).with_name("glu_npu@1.0.toml"))
 

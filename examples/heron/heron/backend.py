@@ -5,7 +5,7 @@ from torch.export import ExportedProgram
 
 from npu_assay.partitioners.exir import BackendDetails, CompileSpec, PreprocessResult
 from npu_assay.partitioners.exir.blob import pack
-from npu_assay.partitioners.exir.simple import lookup_table, only_cluster
+from npu_assay.partitioners.exir.single_op import lookup_table, only_cluster
 
 TABLES = {"aten.relu.default": torch.relu, "aten.sigmoid.default": torch.sigmoid, "aten.tanh.default": torch.tanh}
 

@@ -7,7 +7,7 @@ from torch import fx
 
 from npu_assay.partitioners.exir.nodes import argument, pair, rank, shape
 from npu_assay.partitioners.exir.rules import rule
-from npu_assay.partitioners.exir.simple import Cluster, ClusterPartitioner, same_qparams
+from npu_assay.partitioners.exir.single_op import Cluster, ClusterPartitioner, same_qparams
 
 LANES = 16  # channels that the array works on at once
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from npu_assay.partitioners.common.int8 import products
+from npu_assay.partitioners.common.int8 import conv_accumulators
 from npu_assay.partitioners.common.int8.accumulate import NO_PADDING, Padding, Pair
 from npu_assay.partitioners.common.int8.output import Bounds, Kernel, double_round_stage
 from npu_assay.partitioners.common.rescale import quantize_multiplier
@@ -33,7 +33,7 @@ def conv2d(
 
     Padded cells hold the zero point. The number of groups follows from the input's channels.
     """
-    accumulate = products.conv2d(weights, bias, x, stride, dilation, padding)
+    accumulate = conv_accumulators.conv2d(weights, bias, x, stride, dilation, padding)
     finish = double_round_stage(_parameters(x, w_scales, y, weights.shape[0]), y, activation)
     return lambda codes: finish(accumulate(codes))
 
@@ -53,7 +53,7 @@ def depthwise_conv2d(
 
     Output channel c reads input channel c // m.
     """
-    accumulate = products.depthwise_conv2d(weights, bias, x, stride, dilation, padding)
+    accumulate = conv_accumulators.depthwise_conv2d(weights, bias, x, stride, dilation, padding)
     finish = double_round_stage(_parameters(x, w_scales, y, weights.shape[3]), y, activation)
     return lambda codes: finish(accumulate(codes))
 
@@ -75,7 +75,7 @@ def transpose_conv(
     outside is dropped; cells that nothing reaches hold the bias. VALID padding is a crop of 0.
     """
     size = (output_shape[1], output_shape[2])
-    accumulate = products.transpose_conv2d(weights, bias, size, x, stride, (-crop[0], -crop[1]))
+    accumulate = conv_accumulators.transpose_conv2d(weights, bias, size, x, stride, (-crop[0], -crop[1]))
     finish = double_round_stage(_parameters(x, w_scales, y, weights.shape[0]), y, activation)
     return lambda codes: finish(accumulate(codes))
 

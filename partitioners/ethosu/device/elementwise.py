@@ -8,8 +8,8 @@ from npu_assay.partitioners.common.machine import Kernel
 from npu_assay.partitioners.ethosu.device import spans
 from npu_assay.partitioners.ethosu.device.site import Site, Span, Step
 from npu_assay.partitioners.ethosu.kernels import elementwise, placed
+from npu_assay.partitioners.ethosu.kernels.linear import Product
 from npu_assay.partitioners.ethosu.kernels.numbers import DTYPES, Codes, codes
-from npu_assay.partitioners.ethosu.kernels.products import Product
 from npu_assay.partitioners.ethosu.kernels.rescale import of_product
 from npu_assay.partitioners.ethosu.kernels.rescale import rescale as rescale_kernel
 

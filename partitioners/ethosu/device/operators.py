@@ -12,11 +12,11 @@ from torch import Tensor
 
 from npu_assay.partitioners.common import machine
 from npu_assay.partitioners.common.machine import Kernel, limits_of_kernels
-from npu_assay.partitioners.ethosu.device import elementwise, images, movement, products, spans
+from npu_assay.partitioners.ethosu.device import elementwise, layout, linear, pooling, spans
 from npu_assay.partitioners.ethosu.device.site import Site, Span, Step
 from npu_assay.partitioners.ethosu.kernels import elementwise as kernels
-from npu_assay.partitioners.ethosu.kernels import movement as moving
-from npu_assay.partitioners.ethosu.kernels.products import integers
+from npu_assay.partitioners.ethosu.kernels import layout as moving
+from npu_assay.partitioners.ethosu.kernels.linear import integers
 
 Shape = tuple[int, ...]
 Work = Callable[[Shape, Shape, Shape, Mapping[str, Any]], int]
@@ -57,7 +57,7 @@ OPERATORS: Final[Mapping[str, Row]] = {
     "ADD": Row(elementwise.checked(spans.total, torch.add, kernels.add), spans.total),
     "ARGMAX": _along(moving.argmax),
     "ARITHMETIC_RIGHT_SHIFT": Row(elementwise.arithmetic_right_shift),
-    "AVG_POOL2D": Row(images.average_pool, work=lambda y, _x, _w, a: prod(y) * prod(a["kernel"])),
+    "AVG_POOL2D": Row(pooling.average_pool, work=lambda y, _x, _w, a: prod(y) * prod(a["kernel"])),
     "BITWISE_AND": _plain(torch.bitwise_and, 2),
     "BITWISE_NOT": _plain(torch.bitwise_not),
     "BITWISE_OR": _plain(torch.bitwise_or, 2),
@@ -65,10 +65,10 @@ OPERATORS: Final[Mapping[str, Row]] = {
     "CAST": Row(elementwise.cast),
     "CLAMP": Row(elementwise.clamp, spans.limited),
     "CLZ": _plain(kernels.clz),
-    "CONCAT": Row(movement.concat, spans.joined),
-    "CONV2D": _product(products.convolution, lambda y, _x, w, _a: prod(y) * prod(w[1:])),
-    "CONV3D": _product(products.convolution3d, lambda y, _x, w, _a: prod(y) * prod(w[1:])),
-    "DEPTHWISE_CONV2D": _product(products.convolution, lambda y, _x, w, _a: prod(y) * prod(w[:2])),
+    "CONCAT": Row(layout.concat, spans.joined),
+    "CONV2D": _product(linear.convolution, lambda y, _x, w, _a: prod(y) * prod(w[1:])),
+    "CONV3D": _product(linear.convolution3d, lambda y, _x, w, _a: prod(y) * prod(w[1:])),
+    "DEPTHWISE_CONV2D": _product(linear.convolution, lambda y, _x, w, _a: prod(y) * prod(w[:2])),
     "EQUAL": _plain(torch.eq, 2),
     "GATHER": _plain(moving.gather, 2, spans.moved),
     "GREATER": _plain(torch.gt, 2),
@@ -81,30 +81,30 @@ OPERATORS: Final[Mapping[str, Row]] = {
     "LOGICAL_OR": _plain(torch.logical_or, 2),
     "LOGICAL_RIGHT_SHIFT": _plain(kernels.logical_right_shift, 2),
     "LOGICAL_XOR": _plain(torch.logical_xor, 2),
-    "MATMUL": _product(products.matmul, lambda y, x, _w, _a: prod(y) * x[-1]),
+    "MATMUL": _product(linear.matmul, lambda y, x, _w, _a: prod(y) * x[-1]),
     "MAXIMUM": _plain(torch.maximum, 2, spans.larger),
-    "MAX_POOL2D": Row(images.max_pool, spans.moved, lambda y, _x, _w, a: prod(y) * prod(a["kernel"])),
+    "MAX_POOL2D": Row(pooling.max_pool, spans.moved, lambda y, _x, _w, a: prod(y) * prod(a["kernel"])),
     "MINIMUM": _plain(torch.minimum, 2, spans.smaller),
     "MUL": Row(elementwise.multiply, spans.multiplied),
     "NEGATE": Row(elementwise.negate),
-    "PAD": Row(movement.pad),
+    "PAD": Row(layout.pad),
     "REDUCE_ALL": _along(moving.reduce_all),
     "REDUCE_ANY": _along(moving.reduce_any),
     "REDUCE_MAX": _along(moving.reduce_max, spans.moved),
     "REDUCE_MIN": _along(moving.reduce_min, spans.moved),
-    "REDUCE_SUM": Row(movement.reduce_sum, spans.summed),
+    "REDUCE_SUM": Row(layout.reduce_sum, spans.summed),
     "RESCALE": Row(elementwise.rescale, spans.rescaled),
-    "RESHAPE": Row(movement.reshape, spans.moved),
-    "RESIZE": Row(images.resize),
+    "RESHAPE": Row(layout.reshape, spans.moved),
+    "RESIZE": Row(pooling.resize),
     "REVERSE": _along(moving.reverse, spans.moved),
     "SCATTER": _plain(moving.scatter, 3),
     "SELECT": _plain(torch.where, 3),
-    "SLICE": Row(movement.slice_, spans.moved),
+    "SLICE": Row(layout.slice_, spans.moved),
     "SUB": Row(elementwise.checked(spans.difference, torch.sub, kernels.sub), spans.difference),
     "TABLE": Row(elementwise.table, spans.looked_up),
-    "TILE": Row(movement.tile, spans.moved),
-    "TRANSPOSE": Row(movement.transpose, spans.moved),
-    "TRANSPOSE_CONV2D": _product(products.transpose_convolution, lambda _y, x, w, _a: prod(x[:3]) * prod(w)),
+    "TILE": Row(layout.tile, spans.moved),
+    "TRANSPOSE": Row(layout.transpose, spans.moved),
+    "TRANSPOSE_CONV2D": _product(linear.transpose_convolution, lambda _y, x, w, _a: prod(x[:3]) * prod(w)),
 }
 RULES: Final[Mapping[str, Callable[[Site], Step]]] = {code: row.prepare for code, row in OPERATORS.items()}
 """Operator -> what makes its kernel."""
@@ -130,7 +130,7 @@ def prepare(site: Site, rescaled: Site | None = None) -> Step:
     if product is None:
         return step
     with limits_of_kernels(site.where):
-        whole = integers(products.bits(site), product.offset)
+        whole = integers(linear.bits(site), product.offset)
         last = elementwise.rescaled_product(rescaled, product) if rescaled else whole
     return replace(step, kernel=_both(step.kernel, last))
 

@@ -16,8 +16,8 @@ from npu_assay.partitioners.common import machine
 from npu_assay.partitioners.common.int8.accumulate import Padding
 from npu_assay.partitioners.common.int8.buffers import Buffers, Place
 from npu_assay.partitioners.common.machine import DeviceError, at_most, tensor_of
+from npu_assay.partitioners.ethosu.kernels.linear import Product
 from npu_assay.partitioners.ethosu.kernels.numbers import Codes, codes
-from npu_assay.partitioners.ethosu.kernels.products import Product
 from npu_assay.partitioners.ethosu.tosa_model import TTensor
 from npu_assay.partitioners.ethosu.tosa_rules.use import Use
 

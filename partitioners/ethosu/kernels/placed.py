@@ -8,7 +8,7 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from npu_assay.partitioners.common.int8 import products, sums
+from npu_assay.partitioners.common.int8 import conv_accumulators, sums
 from npu_assay.partitioners.common.int8.accumulate import Padding, Pair, window_starts
 from npu_assay.partitioners.common.int8.buffers import Place, remembered
 from npu_assay.partitioners.ethosu.kernels.numbers import Kernel
@@ -68,13 +68,13 @@ def depthwise_conv2d(
 ) -> Kernel:
     """weights [1, KH, KW, C] -> float32 sums of raw codes, all of them below 2**24."""
     _, kh, kw, channels = weights.shape
-    frame = products.frame(place.x, padding, x.zero_point)
+    frame = conv_accumulators.frame(place.x, padding, x.zero_point)
     middle = _middle(frame, padding, place.x)
     acc = place.buffers.shared("sums", place.y, torch.float32)
     taps = weights.view(kh * kw, channels).float()
     merged = stride[1] == 1 and channels < _SHORT_ROW
     size = (place.y[1], place.y[2])
-    parts = products.tap_views(frame, size, (kh, kw), stride, dilation, merged)
+    parts = conv_accumulators.tap_views(frame, size, (kh, kw), stride, dilation, merged)
     if acc.numel() <= _FEW_NUMBERS and not merged:
         many = place.buffers.shared("taps", (kh, kw, *place.y), torch.float32)
         lines, flat, factor = many.view(kh * kw, -1), acc.view(-1), taps.view(kh, kw, 1, 1, 1, channels)
@@ -144,7 +144,7 @@ def lookup(table: Tensor, place: Place) -> Kernel:
 
 
 def pad(paddings: Sequence[Pair], code: int, dtype: torch.dtype, place: Place) -> Kernel:
-    """`npu_assay.partitioners.ethosu.kernels.movement.pad`."""
+    """`npu_assay.partitioners.ethosu.kernels.layout.pad`."""
     result = torch.full(place.y, code, dtype=dtype)
     middle = result
     for axis, (before, _) in enumerate(paddings):
@@ -163,7 +163,7 @@ def clamp(low: int, high: int, dtype: torch.dtype, place: Place) -> Kernel:
 
 
 def transpose(perm: Sequence[int], dtype: torch.dtype, place: Place) -> Kernel:
-    """`npu_assay.partitioners.ethosu.kernels.movement.transpose`."""
+    """`npu_assay.partitioners.ethosu.kernels.layout.transpose`."""
     result, view = torch.empty(place.y, dtype=dtype), remembered(lambda x: x.permute(*perm))
     return lambda x: result.copy_(view(x))
 

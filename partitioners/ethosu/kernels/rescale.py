@@ -25,8 +25,8 @@ from npu_assay.partitioners.common.int8.buffers import Place
 from npu_assay.partitioners.common.int8.lut import ALL_CODES, lookup
 from npu_assay.partitioners.common.rescale import tosa_multiplier, tosa_single_round
 from npu_assay.partitioners.ethosu.kernels import placed
+from npu_assay.partitioners.ethosu.kernels.linear import Product
 from npu_assay.partitioners.ethosu.kernels.numbers import INT32, Codes, Kernel, Unpredictable, require_within
-from npu_assay.partitioners.ethosu.kernels.products import Product
 
 _EXACT: Final = 53
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from npu_assay.partitioners.ethosu.lowering.context import CODES
-from npu_assay.partitioners.ethosu.lowering.movement import strided
+from npu_assay.partitioners.ethosu.lowering.layout import strided
 from npu_assay.partitioners.ethosu.lowering.operation import Operation
 from npu_assay.partitioners.ethosu.lowering.values import FLOAT, PerChannel, Value, permuted, viewed
 from npu_assay.partitioners.ethosu.lowering.windows import NHWC, channels_last, fitted, spread

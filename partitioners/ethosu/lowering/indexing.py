@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from npu_assay.partitioners.ethosu.lowering import logic
-from npu_assay.partitioners.ethosu.lowering.movement import quant_of
+from npu_assay.partitioners.ethosu.lowering.layout import quant_of
 from npu_assay.partitioners.ethosu.lowering.operation import Operation
 from npu_assay.partitioners.ethosu.lowering.values import FLOAT, Value, permuted, viewed
 from npu_assay.partitioners.exir.layout import identity

@@ -9,9 +9,9 @@ from typing import Any
 from npu_assay.partitioners.ethosu.lowering import elementwise as lowering
 from npu_assay.partitioners.ethosu.lowering.tables import table
 from npu_assay.partitioners.ethosu.operators.row import Annotation, Kept, Row, picking, rows
-from npu_assay.partitioners.ethosu.rewriting import arithmetic as rewriting
+from npu_assay.partitioners.ethosu.rewriting import activation as rewriting
 from npu_assay.partitioners.ethosu.support import elementwise as limits
-from npu_assay.partitioners.ethosu.support.quantisation import mixed_dtype
+from npu_assay.partitioners.ethosu.support.quantization import mixed_dtype
 from npu_assay.partitioners.ethosu.support.rescale import compared
 from npu_assay.partitioners.ethosu.support.rule import Rule
 from npu_assay.partitioners.ethosu.support.slopes import table_slope

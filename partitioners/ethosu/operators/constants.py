@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from npu_assay.partitioners.ethosu.lowering import movement as lowering
+from npu_assay.partitioners.ethosu.lowering import layout as lowering
 from npu_assay.partitioners.ethosu.operators.row import Annotation, Kept, Row, rows
 
 FREE = Annotation.FREE

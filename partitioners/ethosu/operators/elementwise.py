@@ -11,10 +11,10 @@ from npu_assay.partitioners.ethosu.lowering import elementwise as lowering
 from npu_assay.partitioners.ethosu.lowering import logic
 from npu_assay.partitioners.ethosu.lowering.tables import table_of_two
 from npu_assay.partitioners.ethosu.operators.row import Annotation, Row, rows
-from npu_assay.partitioners.ethosu.rewriting import arithmetic as rewriting
+from npu_assay.partitioners.ethosu.rewriting import elementwise as rewriting
 from npu_assay.partitioners.ethosu.support import elementwise as limits
 from npu_assay.partitioners.ethosu.support.common import integer_operands
-from npu_assay.partitioners.ethosu.support.quantisation import mixed_dtype
+from npu_assay.partitioners.ethosu.support.quantization import mixed_dtype
 from npu_assay.partitioners.ethosu.support.rescale import compared, moved, product, sum_
 from npu_assay.partitioners.ethosu.support.slopes import table_slope
 

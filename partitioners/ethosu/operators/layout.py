@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 from npu_assay.partitioners.ethosu import no_ops
 from npu_assay.partitioners.ethosu.lowering import conversion
-from npu_assay.partitioners.ethosu.lowering import movement as lowering
+from npu_assay.partitioners.ethosu.lowering import layout as lowering
 from npu_assay.partitioners.ethosu.operators.row import Annotation, Row, moving, picking, rows
-from npu_assay.partitioners.ethosu.rewriting import movement as rewriting
+from npu_assay.partitioners.ethosu.rewriting import layout as rewriting
 from npu_assay.partitioners.ethosu.support import elementwise
-from npu_assay.partitioners.ethosu.support import movement as limits
-from npu_assay.partitioners.ethosu.support.quantisation import CONVERSION
+from npu_assay.partitioners.ethosu.support import layout as limits
+from npu_assay.partitioners.ethosu.support.quantization import CONVERSION
 from npu_assay.partitioners.ethosu.support.rescale import converted
 from npu_assay.partitioners.exir.ops import DEQUANTIZE, QUANTIZE_PER_CHANNEL, QUANTIZE_PER_TENSOR
 

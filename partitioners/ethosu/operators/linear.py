@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from npu_assay.partitioners.ethosu.lowering import convolution as lowering
 from npu_assay.partitioners.ethosu.operators.row import Annotation, Kept, Row, rows
-from npu_assay.partitioners.ethosu.rewriting import images, products
-from npu_assay.partitioners.ethosu.support import products as limits
+from npu_assay.partitioners.ethosu.rewriting import linear, pooling
+from npu_assay.partitioners.ethosu.support import linear as limits
 from npu_assay.partitioners.ethosu.support.common import matrix_of_weights
-from npu_assay.partitioners.ethosu.support.quantisation import mixed_dtype
+from npu_assay.partitioners.ethosu.support.quantization import mixed_dtype
 from npu_assay.partitioners.ethosu.support.rescale import matrices, weighted
 
 _CONSTANTS = (
@@ -56,7 +56,7 @@ ROWS: Mapping[str, Row] = {
     ),
     **rows("conv1d conv2d conv3d conv_transpose2d.input", Row(annotation=Annotation.PRODUCT)),
     **rows(
-        "conv1d.padding conv2d.padding conv3d.padding", Row(annotation=Annotation.PRODUCT, rewrite=images.same_padding)
+        "conv1d.padding conv2d.padding conv3d.padding", Row(annotation=Annotation.PRODUCT, rewrite=pooling.same_padding)
     ),
     "aten.linear.default": Row(
         first=(matrix_of_weights,),
@@ -70,9 +70,9 @@ ROWS: Mapping[str, Row] = {
     ),
     "aten.bmm.default": _MATRICES,
     "aten.mm.default": _MATRICES,
-    "aten.matmul.default": Row(annotation=Annotation.ARITHMETIC, rewrite=products.matmul),
-    "aten.addmm.default": Row(annotation=Annotation.FREE, rewrite=products.addmm),
-    "aten.baddbmm.default": Row(annotation=Annotation.FREE, rewrite=products.baddbmm),
-    "aten.einsum.default": Row(annotation=Annotation.FREE, rewrite=products.einsum),
-    "aten.scaled_dot_product_attention.default": Row(annotation=Annotation.FREE, rewrite=products.attention),
+    "aten.matmul.default": Row(annotation=Annotation.ARITHMETIC, rewrite=linear.matmul),
+    "aten.addmm.default": Row(annotation=Annotation.FREE, rewrite=linear.addmm),
+    "aten.baddbmm.default": Row(annotation=Annotation.FREE, rewrite=linear.baddbmm),
+    "aten.einsum.default": Row(annotation=Annotation.FREE, rewrite=linear.einsum),
+    "aten.scaled_dot_product_attention.default": Row(annotation=Annotation.FREE, rewrite=linear.attention),
 }

@@ -8,12 +8,12 @@ from typing import Any
 
 from npu_assay.partitioners.common.rules import rank_is
 from npu_assay.partitioners.ethosu.lowering import pooling as lowering
-from npu_assay.partitioners.ethosu.lowering import resizing as resized
+from npu_assay.partitioners.ethosu.lowering import resize as resized
 from npu_assay.partitioners.ethosu.operators.row import Annotation, Kept, Row, picking
-from npu_assay.partitioners.ethosu.rewriting import images
+from npu_assay.partitioners.ethosu.rewriting import pooling
 from npu_assay.partitioners.ethosu.support import pooling as limits
-from npu_assay.partitioners.ethosu.support import resizing
-from npu_assay.partitioners.ethosu.support.products import image_channels, image_size
+from npu_assay.partitioners.ethosu.support import resize
+from npu_assay.partitioners.ethosu.support.linear import image_channels, image_size
 
 POOL = Annotation.POOL
 _IMAGE = rank_is(3, 4)
@@ -54,7 +54,7 @@ ROWS: Mapping[str, Row] = {
         limits.stride,
         limits.single_image,
         annotation=POOL,
-        rewrite=images.avg_pool2d,
+        rewrite=pooling.avg_pool2d,
     ),
     "aten._adaptive_avg_pool2d.default": _on_codes(
         lowering.adaptive_avg_pool2d,
@@ -67,16 +67,14 @@ ROWS: Mapping[str, Row] = {
         limits.single_image,
         annotation=None,
     ),
-    "aten.adaptive_avg_pool2d.default": Row(annotation=POOL, rewrite=images.adaptive_avg_pool2d),
+    "aten.adaptive_avg_pool2d.default": Row(annotation=POOL, rewrite=pooling.adaptive_avg_pool2d),
     "aten.upsample_nearest2d.vec": replace(
-        picking(
-            resized.nearest, resizing.resize, resizing.single_image, resizing.doubled, annotation=POOL, kept=Kept.NEVER
-        ),
+        picking(resized.nearest, resize.resize, resize.single_image, resize.doubled, annotation=POOL, kept=Kept.NEVER),
         kept_on_u55=False,
         needs_codes=True,
     ),
     "aten.upsample_bilinear2d.vec": replace(
-        picking(resized.bilinear, resizing.resize, annotation=POOL, on_u55=False, kept=Kept.NEVER),
+        picking(resized.bilinear, resize.resize, annotation=POOL, on_u55=False, kept=Kept.NEVER),
         kept_on_u55=False,
         needs_codes=True,
     ),

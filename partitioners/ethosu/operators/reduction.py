@@ -8,9 +8,9 @@ from dataclasses import replace
 import torch
 
 from npu_assay.partitioners.common.rules import argument_is
-from npu_assay.partitioners.ethosu.lowering import reductions as lowering
+from npu_assay.partitioners.ethosu.lowering import reduction as lowering
 from npu_assay.partitioners.ethosu.operators.row import Annotation, Row, picking, rows
-from npu_assay.partitioners.ethosu.rewriting import reductions as rewriting
+from npu_assay.partitioners.ethosu.rewriting import reduction as rewriting
 from npu_assay.partitioners.ethosu.support import reduction as limits
 from npu_assay.partitioners.ethosu.support.common import along_dims, code_dtype, integer_operands, no_truths
 from npu_assay.partitioners.ethosu.support.rescale import mean, total

@@ -8,11 +8,11 @@ from dataclasses import replace
 from npu_assay.partitioners.common.rules import argument_is
 from npu_assay.partitioners.ethosu import no_ops
 from npu_assay.partitioners.ethosu.lowering import indexing, logic
-from npu_assay.partitioners.ethosu.lowering import movement as lowering
+from npu_assay.partitioners.ethosu.lowering import layout as lowering
 from npu_assay.partitioners.ethosu.operators.row import Annotation, Kept, Row, moving, picking, rows
 from npu_assay.partitioners.ethosu.rewriting import selection
 from npu_assay.partitioners.ethosu.support import indexing as selected
-from npu_assay.partitioners.ethosu.support import movement as limits
+from npu_assay.partitioners.ethosu.support import layout as limits
 from npu_assay.partitioners.ethosu.support.common import along_dims
 from npu_assay.partitioners.exir.ops import GETITEM
 

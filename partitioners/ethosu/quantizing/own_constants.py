@@ -8,8 +8,8 @@ import torch
 from torch import nn
 from torch.fx import GraphModule, Node
 
-from npu_assay.partitioners.exir.changed_in_place import changed_operands, memory_owner
 from npu_assay.partitioners.exir.constants_clamped import stored_tensor
+from npu_assay.partitioners.exir.in_place_warning import changed_operands, memory_owner
 
 
 def own_constants(model: GraphModule) -> None:

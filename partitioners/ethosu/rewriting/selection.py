@@ -9,7 +9,7 @@ import torch
 from torch import fx
 
 from npu_assay.partitioners.ethosu.rewriting.writer import Rewrite, Writer, shape, tensor
-from npu_assay.partitioners.exir.changed_in_place import is_alone
+from npu_assay.partitioners.exir.in_place_warning import is_alone
 
 aten = torch.ops.aten
 EXTREMES = {aten.max.dim: aten.amax.default, aten.min.dim: aten.amin.default}

@@ -13,8 +13,8 @@ from npu_assay.partitioners.ethosu.support.common import (
     is_named,
     type_text,
 )
-from npu_assay.partitioners.ethosu.support.products import on_u55
-from npu_assay.partitioners.ethosu.support.quantisation import neighbours
+from npu_assay.partitioners.ethosu.support.linear import on_u55
+from npu_assay.partitioners.ethosu.support.quantization import neighbours
 from npu_assay.partitioners.ethosu.support.rule import Context
 from npu_assay.partitioners.exir.nodes import argument, operand, shape, size_text
 from npu_assay.partitioners.exir.ops import QUANTIZE_PER_TENSOR

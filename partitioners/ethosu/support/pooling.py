@@ -6,9 +6,9 @@ import torch
 from torch import fx
 
 from npu_assay.partitioners.common.rules import adaptive_windows, pool_kernel, pool_padding, pool_stride
-from npu_assay.partitioners.ethosu.support import products
+from npu_assay.partitioners.ethosu.support import linear
 from npu_assay.partitioners.ethosu.support.common import MAX_SIDE, MAX_SIZE, MAX_STRIDE, dtype_of, type_text
-from npu_assay.partitioners.ethosu.support.products import on_u55
+from npu_assay.partitioners.ethosu.support.linear import on_u55
 from npu_assay.partitioners.ethosu.support.rule import Context
 from npu_assay.partitioners.exir.nodes import argument, operand, pair, shape, size_text
 from npu_assay.partitioners.exir.ops import target_name
@@ -133,12 +133,12 @@ def padded_kernel(node: fx.Node, context: Context) -> str | None:
 
 
 @on_u55
-@rule("divided_window", f"({products.MAX_KERNEL_HEIGHT}, {products.MAX_KERNEL_AREA})")
+@rule("divided_window", f"({linear.MAX_KERNEL_HEIGHT}, {linear.MAX_KERNEL_AREA})")
 def divided_window(node: fx.Node, context: Context) -> str | None:
     """with divisor_override, height and height * width of the window must be at most {value}"""
     # Of average pools: with a divisor of its own, a pool is a convolution with weights of 1.
     (height, width), divisor = pool_kernel(node), argument(node, 6, "divisor_override")
-    fits = height <= products.MAX_KERNEL_HEIGHT and height * width <= products.MAX_KERNEL_AREA
+    fits = height <= linear.MAX_KERNEL_HEIGHT and height * width <= linear.MAX_KERNEL_AREA
     return None if divisor is None or fits else f"{window_text(node)}, divisor {divisor}"
 
 

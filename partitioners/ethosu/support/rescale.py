@@ -14,8 +14,8 @@ import torch
 from torch import fx
 
 from npu_assay.partitioners.ethosu.support.common import is_quantize
-from npu_assay.partitioners.ethosu.support.products import largest_sum, weight_scales
-from npu_assay.partitioners.ethosu.support.quantisation import operand_params, result_params
+from npu_assay.partitioners.ethosu.support.linear import largest_sum, weight_scales
+from npu_assay.partitioners.ethosu.support.quantization import operand_params, result_params
 from npu_assay.partitioners.ethosu.support.reduction import reduced_count
 from npu_assay.partitioners.ethosu.support.rule import Context
 from npu_assay.partitioners.exir.nodes import operand, shape

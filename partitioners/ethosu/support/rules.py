@@ -20,7 +20,7 @@ from npu_assay.partitioners.ethosu.support.common import (
     not_empty,
     static_shape,
 )
-from npu_assay.partitioners.ethosu.support.quantisation import AROUND, operand_params, result_params
+from npu_assay.partitioners.ethosu.support.quantization import AROUND, operand_params, result_params
 from npu_assay.partitioners.ethosu.support.rule import Context, Rule
 from npu_assay.partitioners.exir.backend import Rejection
 from npu_assay.partitioners.exir.ops import target_name

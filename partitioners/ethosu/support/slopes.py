@@ -10,7 +10,7 @@ from torch import fx
 from npu_assay.partitioners.ethosu.lowering.scaling import dequantised
 from npu_assay.partitioners.ethosu.lowering.tables import entries_of_wide
 from npu_assay.partitioners.ethosu.support.common import is_named
-from npu_assay.partitioners.ethosu.support.quantisation import operand_params, result_params
+from npu_assay.partitioners.ethosu.support.quantization import operand_params, result_params
 from npu_assay.partitioners.ethosu.support.rule import Context
 from npu_assay.partitioners.ethosu.support.signs import is_never_negative
 from npu_assay.partitioners.exir.nodes import operand

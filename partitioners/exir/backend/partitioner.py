@@ -33,7 +33,7 @@ class Partitioner(ABC):
         """
         found = self.partition(exported_program)
         if any(verifier.__module__.startswith("executorch.") for verifier in exported_program.verifiers):
-            from npu_assay.partitioners.exir.interop import offer_compilers
+            from npu_assay.partitioners.exir.interop import offer_compilers  # loads torch
 
             offer_compilers(found)
         return found

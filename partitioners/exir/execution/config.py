@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from npu_assay.partitioners.exir.backend import Pass
 from npu_assay.partitioners.exir.errors import ExirError
-from npu_assay.partitioners.exir.execution.planning import ALIGNMENT, Placement, greedy
+from npu_assay.partitioners.exir.execution.memory_planning import ALIGNMENT, Placement, greedy
 
 DELEGATE_PADDING = 64
 """Bytes beyond the last tensor of an arena that delegates may read: vector kernels load whole registers."""

@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_flatten
 from npu_assay.partitioners.exir.execution.config import ExecutorchBackendConfig
 from npu_assay.partitioners.exir.execution.data import merge, nesting, tensor_bytes
 from npu_assay.partitioners.exir.execution.emitter import Emitter
-from npu_assay.partitioners.exir.execution.planning import MemoryPlan
+from npu_assay.partitioners.exir.execution.memory_planning import MemoryPlan
 from npu_assay.partitioners.exir.execution.table import value_code
 from npu_assay.partitioners.exir.pte.model import Buffer, Chain, EValue, Plan, Program, Tensor
 

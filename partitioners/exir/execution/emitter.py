@@ -20,8 +20,8 @@ from npu_assay.partitioners.exir.execution.config import MemoryPlanningPass
 from npu_assay.partitioners.exir.execution.data import check_plain, merge, named_data, nesting, tensor_bytes
 from npu_assay.partitioners.exir.execution.dialect import ALLOC, VIEW, WRITES, written_placeholders
 from npu_assay.partitioners.exir.execution.lifetimes import Kind, Storage, placed
+from npu_assay.partitioners.exir.execution.memory_planning import MemoryPlan
 from npu_assay.partitioners.exir.execution.outs import OutVariant, out_variant, plain
-from npu_assay.partitioners.exir.execution.planning import MemoryPlan
 from npu_assay.partitioners.exir.execution.primitives import primitive
 from npu_assay.partitioners.exir.execution.specs import TensorSpec, spec_of
 from npu_assay.partitioners.exir.execution.table import ValueTable, value_code

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from npu_assay.partitioners.exir.execution.config import MemoryPlanningPass
-from npu_assay.partitioners.exir.execution.planning import MemoryPlan, Request, planned
+from npu_assay.partitioners.exir.execution.memory_planning import MemoryPlan, Request, planned
 from npu_assay.partitioners.exir.execution.table import ValueTable
 from npu_assay.partitioners.exir.pte.model import (
     Allocation,

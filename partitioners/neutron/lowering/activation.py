@@ -9,7 +9,7 @@ from torch import fx
 from npu_assay.partitioners.exir.compiling import axis_of, bind, refusal, require
 from npu_assay.partitioners.exir.layout import Layout
 from npu_assay.partitioners.neutron.lowering.context import Context
-from npu_assay.partitioners.neutron.lowering.quantisation import (
+from npu_assay.partitioners.neutron.lowering.quantization import (
     LOGISTIC_OUTPUT,
     TANH_OUTPUT,
     Quantisation,

@@ -7,7 +7,7 @@ from torch import fx
 
 from npu_assay.partitioners.exir.compiling import require
 from npu_assay.partitioners.neutron.lowering.context import Context
-from npu_assay.partitioners.neutron.lowering.quantisation import Quantisation, stored_scale
+from npu_assay.partitioners.neutron.lowering.quantization import Quantisation, stored_scale
 from npu_assay.partitioners.neutron.lowering.values import Value
 
 TOLERANCE = 1e-5  # relative; products of float32 scales are rounded once more or less

@@ -20,7 +20,7 @@ from npu_assay.partitioners.exir.ops import (
 )
 from npu_assay.partitioners.neutron.formats import channels_first_nodes, to_nhwc
 from npu_assay.partitioners.neutron.lowering.model import Array, ModelBuilder
-from npu_assay.partitioners.neutron.lowering.quantisation import (
+from npu_assay.partitioners.neutron.lowering.quantization import (
     Quantisation,
     activation,
     output_quantisation,

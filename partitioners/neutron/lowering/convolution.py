@@ -16,7 +16,7 @@ from npu_assay.partitioners.neutron.lowering.bias import bias_tensor
 from npu_assay.partitioners.neutron.lowering.context import Context
 from npu_assay.partitioners.neutron.lowering.model import Array
 from npu_assay.partitioners.neutron.lowering.padding import pad_spatial
-from npu_assay.partitioners.neutron.lowering.quantisation import Quantisation
+from npu_assay.partitioners.neutron.lowering.quantization import Quantisation
 from npu_assay.partitioners.neutron.lowering.values import Value
 
 # Device order of the axes of torch's weights [outputs, inputs, kh, kw]; transposed: [inputs, outputs, kh, kw].

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from npu_assay.partitioners.exir.layout import Layout, arranged
-from npu_assay.partitioners.neutron.lowering.quantisation import Quantisation
+from npu_assay.partitioners.neutron.lowering.quantization import Quantisation
 from npu_assay.partitioners.neutron.tflite import Model, Operator, Tensor
 
 Array = np.ndarray[Any, Any]

@@ -1,4 +1,4 @@
-"""Pools, means over axes and resizing: channels-last operators over positions."""
+"""Pools: channels-last operators over positions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from torch import fx
 
 from npu_assay.partitioners.common.lowering import static_shape
-from npu_assay.partitioners.exir.compiling import axis_of, bind, pair, require
+from npu_assay.partitioners.exir.compiling import bind, pair, require
 from npu_assay.partitioners.neutron.formats import to_nhwc
 from npu_assay.partitioners.neutron.lowering.context import Context
 from npu_assay.partitioners.neutron.lowering.padding import LOWEST, pad_spatial
@@ -23,13 +23,13 @@ def avg_pool2d(ctx: Context, node: fx.Node) -> None:
     require(bound["divisor_override"] is None, node, "divisor_override", bound["divisor_override"], None)
     require(bound["count_include_pad"] or padding == (0, 0), node, "count_include_pad", False, "True with padding")
     kernel = pair(bound["kernel_size"])
-    tensor = pad_spatial(ctx.model, _input(ctx, node), padding, node.name)
+    tensor = pad_spatial(ctx.model, input_tensor(ctx, node), padding, node.name)
     _pool(ctx, node, "AVERAGE_POOL_2D", tensor, kernel, _stride(bound["stride"], kernel))
 
 
 def adaptive_avg_pool2d(ctx: Context, node: fx.Node) -> None:
     """aten._adaptive_avg_pool2d -> AVERAGE_POOL_2D, when the output size divides the input size."""
-    tensor = _input(ctx, node)
+    tensor = input_tensor(ctx, node)
     sizes, wanted = ctx.model.shape(tensor)[1:3], static_shape(node)[2:]
     divides = all(out > 0 and size % out == 0 for size, out in zip(sizes, wanted, strict=True))
     require(divides, node, "output size", wanted, f"a divisor of {sizes}")
@@ -43,57 +43,11 @@ def max_pool2d(ctx: Context, node: fx.Node) -> None:
     require(not bound["ceil_mode"], node, "ceil_mode", True, False)
     require(pair(bound["dilation"]) == (1, 1), node, "dilation", bound["dilation"], 1)
     kernel = pair(bound["kernel_size"])
-    tensor = pad_spatial(ctx.model, _input(ctx, node), pair(bound["padding"]), node.name, LOWEST)
+    tensor = pad_spatial(ctx.model, input_tensor(ctx, node), pair(bound["padding"]), node.name, LOWEST)
     _pool(ctx, node, "MAX_POOL_2D", tensor, kernel, _stride(bound["stride"], kernel))
 
 
-def mean(ctx: Context, node: fx.Node) -> None:
-    """aten.mean.dim -> MEAN."""
-    _reduction(ctx, node, "MEAN")
-
-
-def sum_(ctx: Context, node: fx.Node) -> None:
-    """aten.sum.dim_IntList -> SUM."""
-    _reduction(ctx, node, "SUM")
-
-
-def amax(ctx: Context, node: fx.Node) -> None:
-    """aten.amax -> REDUCE_MAX."""
-    _reduction(ctx, node, "REDUCE_MAX")
-
-
-def amin(ctx: Context, node: fx.Node) -> None:
-    """aten.amin -> REDUCE_MIN."""
-    _reduction(ctx, node, "REDUCE_MIN")
-
-
-def _reduction(ctx: Context, node: fx.Node, code: str) -> None:
-    """Over the device's axes; no dims means all of them."""
-    bound = bind(node)
-    value = ctx.value(bound["self"], node)
-    source = ctx.layout(bound["self"])
-    dims = [bound["dim"]] if isinstance(bound["dim"], int) else bound["dim"] or range(value.rank)
-    reduced = {axis_of(node, dim, value.rank) for dim in dims}
-    axes = sorted(source.index(axis) for axis in reduced)
-    kept = [axis for axis in source if bound["keepdim"] or axis not in reduced]
-    order = sorted(kept)
-    layout = tuple(order.index(axis) for axis in kept)
-    inputs = [ctx.tensor(value, source), ctx.model.integers(f"{node.name}_axes", axes)]
-    ctx.emit(node, code, inputs, {"keep_dims": bool(bound["keepdim"])}, layout=layout)
-
-
-def resize_bilinear(ctx: Context, node: fx.Node) -> None:
-    """aten.upsample_bilinear2d -> RESIZE_BILINEAR; torch samples at half-pixel centres unless corners align."""
-    aligned = bool(bind(node)["align_corners"])
-    _resize(ctx, node, "RESIZE_BILINEAR", {"align_corners": aligned, "half_pixel_centers": not aligned})
-
-
-def resize_nearest(ctx: Context, node: fx.Node) -> None:
-    """aten.upsample_nearest2d -> RESIZE_NEAREST_NEIGHBOR; both round the source position down."""
-    _resize(ctx, node, "RESIZE_NEAREST_NEIGHBOR", {"align_corners": False, "half_pixel_centers": False})
-
-
-def _input(ctx: Context, node: fx.Node) -> int:
+def input_tensor(ctx: Context, node: fx.Node) -> int:
     """The NHWC tensor of the first operand, with the result's quantization, which the operator keeps."""
     value = ctx.value(node.args[0], node)
     require(value.rank == 4, node, "rank of the input", value.rank, 4)
@@ -117,8 +71,3 @@ def _pool(
         "fused_activation_function": "NONE",
     }
     ctx.emit(node, code, [tensor], options, layout=NHWC)
-
-
-def _resize(ctx: Context, node: fx.Node, code: str, options: dict[str, bool]) -> None:
-    size = ctx.model.integers(f"{node.name}_size", static_shape(node)[2:])
-    ctx.emit(node, code, [_input(ctx, node), size], options, layout=NHWC)

@@ -14,7 +14,7 @@ from npu_assay.partitioners.exir.layout import Layout, arranged, identity
 from npu_assay.partitioners.exir.ops import DEQUANTIZE_PER_TENSOR, QUANTIZE, target_name
 from npu_assay.partitioners.neutron import neutron_io
 from npu_assay.partitioners.neutron.lowering.context import Context
-from npu_assay.partitioners.neutron.lowering.quantisation import per_tensor
+from npu_assay.partitioners.neutron.lowering.quantization import per_tensor
 from npu_assay.partitioners.neutron.lowering.values import Value
 from npu_assay.partitioners.neutron.operators import EVERY, LOWERINGS
 from npu_assay.partitioners.neutron.passes import COMPILED

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from npu_assay.partitioners.common.lowering import Array, LaidOut
 from npu_assay.partitioners.exir.layout import Layout
 from npu_assay.partitioners.neutron.lowering.model import ModelBuilder
-from npu_assay.partitioners.neutron.lowering.quantisation import Quantisation
+from npu_assay.partitioners.neutron.lowering.quantization import Quantisation
 
 
 @dataclass(eq=False)

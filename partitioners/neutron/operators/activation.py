@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from npu_assay.partitioners.common.rules import rank_is
 from npu_assay.partitioners.neutron.lowering import activation as lowering
-from npu_assay.partitioners.neutron.lowering.quantisation import LOGISTIC_OUTPUT, TANH_OUTPUT
+from npu_assay.partitioners.neutron.lowering.quantization import LOGISTIC_OUTPUT, TANH_OUTPUT
 from npu_assay.partitioners.neutron.operators.row import Annotation, Exported, Row
 from npu_assay.partitioners.neutron.support import activation as limits
 from npu_assay.partitioners.neutron.support import rescale

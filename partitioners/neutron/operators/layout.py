@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from npu_assay.partitioners.neutron.lowering import movement as lowering
+from npu_assay.partitioners.neutron.lowering import layout as lowering
 from npu_assay.partitioners.neutron.operators.row import Annotation, Exported, Row
 from npu_assay.partitioners.neutron.support import layout as limits
 from npu_assay.partitioners.neutron.support.common import (

@@ -8,13 +8,21 @@ from npu_assay.partitioners.common.rules import argument_is, rank_is
 from npu_assay.partitioners.neutron.lowering import matmul as lowering
 from npu_assay.partitioners.neutron.lowering.convolution import convolution
 from npu_assay.partitioners.neutron.operators.row import Annotation, Exported, Row
-from npu_assay.partitioners.neutron.support import conv, linear, rescale
+from npu_assay.partitioners.neutron.support import convolution as limits
+from npu_assay.partitioners.neutron.support import linear, rescale
 from npu_assay.partitioners.neutron.support.common import distinct_inputs
 from npu_assay.partitioners.neutron.support.weights import static_bias, static_weights, weight_zero_point
 
 ROWS: Mapping[str, Row] = {
     "aten.convolution.default": Row(
-        rules=(conv.spatial_rank, static_weights, conv.groups, conv.batch_is_one, static_bias, conv.transposed),
+        rules=(
+            limits.spatial_rank,
+            static_weights,
+            limits.groups,
+            limits.batch_is_one,
+            static_bias,
+            limits.transposed,
+        ),
         problem=rescale.weighted,
         lower=convolution,
         channels_first=(0, 1),

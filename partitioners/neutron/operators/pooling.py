@@ -6,12 +6,13 @@ from collections.abc import Mapping
 
 from npu_assay.partitioners.common.rules import argument_is, rank_is
 from npu_assay.partitioners.neutron.lowering import pooling as lowering
+from npu_assay.partitioners.neutron.lowering import reduction, resize
 from npu_assay.partitioners.neutron.operators.row import Annotation, Exported, Row
-from npu_assay.partitioners.neutron.support import pool as limits
+from npu_assay.partitioners.neutron.support import pooling as limits
 from npu_assay.partitioners.neutron.support import rescale
 from npu_assay.partitioners.neutron.support.common import input_rank_at_most, same_qparams, second_dim_multiple
-from npu_assay.partitioners.neutron.support.conv import batch_is_one
-from npu_assay.partitioners.neutron.support.pieces import axis_scale, resize_scale
+from npu_assay.partitioners.neutron.support.convolution import batch_is_one
+from npu_assay.partitioners.neutron.support.slicing import axis_scale, resize_scale
 
 _RESIZED = (second_dim_multiple, resize_scale, same_qparams)
 _EACH_WAY = {"1.4": {"rules": (axis_scale, same_qparams)}}
@@ -68,7 +69,7 @@ ROWS: Mapping[str, Row] = {
     "aten.mean.dim": Row(
         rules=(rank_is(4), limits.mean_dims, argument_is("keepdim", True, False, 2), second_dim_multiple, same_qparams),
         problem=rescale.mean,
-        lower=lowering.mean,
+        lower=reduction.mean,
         exported=Exported(Annotation.SHARED),
         keeps_format=True,
         newer={"1.4": {"rules": (rank_is(4), same_qparams)}},
@@ -76,35 +77,35 @@ ROWS: Mapping[str, Row] = {
     "aten.sum.dim_IntList": Row(
         rules=(input_rank_at_most(8),),
         problem=rescale.total,
-        lower=lowering.sum_,
+        lower=reduction.sum_,
         exported=Exported(Annotation.FREE),
         keeps_format=True,
         since="1.4",
     ),
     "aten.amax.default": Row(
         rules=(input_rank_at_most(8), same_qparams),
-        lower=lowering.amax,
+        lower=reduction.amax,
         exported=Exported(Annotation.SHARED),
         keeps_format=True,
         since="1.4",
     ),
     "aten.amin.default": Row(
         rules=(input_rank_at_most(8), same_qparams),
-        lower=lowering.amin,
+        lower=reduction.amin,
         exported=Exported(Annotation.SHARED),
         keeps_format=True,
         since="1.4",
     ),
     "aten.upsample_bilinear2d.vec": Row(
         rules=_RESIZED,
-        lower=lowering.resize_bilinear,
+        lower=resize.resize_bilinear,
         exported=Exported(Annotation.SHARED),
         channels_first=(0,),
         newer=_EACH_WAY,
     ),
     "aten.upsample_nearest2d.vec": Row(
         rules=_RESIZED,
-        lower=lowering.resize_nearest,
+        lower=resize.resize_nearest,
         exported=Exported(Annotation.SHARED),
         channels_first=(0,),
         newer=_EACH_WAY,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from npu_assay.partitioners.neutron.lowering import movement as lowering
+from npu_assay.partitioners.neutron.lowering import layout as lowering
 from npu_assay.partitioners.neutron.operators.row import Annotation, Exported, Row
-from npu_assay.partitioners.neutron.support import pieces as limits
+from npu_assay.partitioners.neutron.support import slicing as limits
 from npu_assay.partitioners.neutron.support.common import (
     all_same_qparams,
     device_rank,

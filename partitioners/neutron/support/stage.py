@@ -17,8 +17,8 @@ from npu_assay.partitioners.neutron.formats import is_spatial_reshape, supported
 from npu_assay.partitioners.neutron.support.activation import RELU_LIKE, bounds
 from npu_assay.partitioners.neutron.support.common import channel_count_problem
 from npu_assay.partitioners.neutron.support.layout import is_plain_layout
-from npu_assay.partitioners.neutron.support.pieces import cat_dim, cat_operands, device_dim, device_shape
 from npu_assay.partitioners.neutron.support.rule import Context
+from npu_assay.partitioners.neutron.support.slicing import cat_dim, cat_operands, device_dim, device_shape
 from npu_assay.partitioners.neutron.support.weights import ADDMM, MM, WEIGHT_POSITION
 
 Partition = frozenset[fx.Node]

@@ -40,7 +40,7 @@ from npu_assay.partitioners.xnnpack.configs.elementwise import (
     SubConfig,
     TanhConfig,
 )
-from npu_assay.partitioners.xnnpack.configs.movement import (
+from npu_assay.partitioners.xnnpack.configs.layout import (
     CatConfig,
     CloneConfig,
     CloneDimOrderConfig,
@@ -53,19 +53,19 @@ from npu_assay.partitioners.xnnpack.configs.movement import (
     UpsampleBilinear2dConfig,
     ViewCopyConfig,
 )
+from npu_assay.partitioners.xnnpack.configs.linear import (
+    AddmmConfig,
+    BMMConfig,
+    ConvolutionConfig,
+    LinearConfig,
+    MMConfig,
+)
 from npu_assay.partitioners.xnnpack.configs.pooling import (
     AvgPoolingConfig,
     BatchNormConfig,
     MaxDimConfig,
     MaxPool2dConfig,
     MeanDimConfig,
-)
-from npu_assay.partitioners.xnnpack.configs.products import (
-    AddmmConfig,
-    BMMConfig,
-    ConvolutionConfig,
-    LinearConfig,
-    MMConfig,
 )
 
 __all__ = [

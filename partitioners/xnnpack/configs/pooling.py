@@ -7,9 +7,9 @@ from torch import fx
 from npu_assay.partitioners.common.rules import argument_is, rank_is
 from npu_assay.partitioners.exir.nodes import operand
 from npu_assay.partitioners.xnnpack.config import FP32, STATIC, PartitionerConfig, config
-from npu_assay.partitioners.xnnpack.lowering import normalisation, pooling
+from npu_assay.partitioners.xnnpack.lowering import normalization, pooling
 from npu_assay.partitioners.xnnpack.site import Site
-from npu_assay.partitioners.xnnpack.support.movement import same_qparams
+from npu_assay.partitioners.xnnpack.support.layout import same_qparams
 from npu_assay.partitioners.xnnpack.support.pooling import (
     constant_statistics,
     count_include_pad,
@@ -65,7 +65,7 @@ class BatchNormConfig(PartitionerConfig):
     """aten._native_batch_norm_legit_no_training.default"""
 
     target = "aten._native_batch_norm_legit_no_training.default"
-    lower = normalisation.batch_norm
+    lower = normalization.batch_norm
     rules = (rank_is(2, 3, 4), known_channels, constant_statistics, first_result)
 
     def members(self, site: Site) -> tuple[fx.Node, ...]:

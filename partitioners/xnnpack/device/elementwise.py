@@ -10,8 +10,8 @@ import torch
 
 from npu_assay.partitioners.common.machine import Kernel, Step
 from npu_assay.partitioners.xnnpack.device.site import FLOATS, Site, in_float32, limited
+from npu_assay.partitioners.xnnpack.kernels import activation, elementwise
 from npu_assay.partitioners.xnnpack.kernels import convert as conversions
-from npu_assay.partitioners.xnnpack.kernels import rational, static
 from npu_assay.partitioners.xnnpack.kernels.fma import flushed
 from npu_assay.partitioners.xnnpack.kernels.output import Bounds, Kernel2
 from npu_assay.partitioners.xnnpack.xnn_model import XNode
@@ -20,20 +20,20 @@ from npu_assay.reference.affine import Affine
 UNARY: Final[Mapping[str, Kernel]] = {
     "Abs": torch.abs,
     "Ceiling": lambda x: flushed(x).ceil(),
-    "Cos": rational.cos,
-    "Exp": rational.exp,
+    "Cos": activation.cos,
+    "Exp": activation.exp,
     "Floor": lambda x: flushed(x).floor(),
-    "Gelu": rational.gelu,
-    "Hardswish": rational.hardswish,
-    "Log": rational.log,
+    "Gelu": activation.gelu,
+    "Hardswish": activation.hardswish,
+    "Log": activation.log,
     "Negate": lambda x: flushed(x).neg(),
     "ReciprocalSquareRoot": lambda x: torch.rsqrt(flushed(x)),
-    "Sigmoid": rational.sigmoid,
-    "Sin": rational.sin,
-    "Softmax": rational.softmax,
+    "Sigmoid": activation.sigmoid,
+    "Sin": activation.sin,
+    "Softmax": activation.softmax,
     "Square": lambda x: flushed(flushed(x).square()),
     "SquareRoot": lambda x: torch.sqrt(flushed(x)),
-    "Tanh": rational.tanh,
+    "Tanh": activation.tanh,
 }
 """Softmax runs over the last axis."""
 
@@ -66,9 +66,9 @@ _FLUSHING: Final = frozenset(
     ]
 )
 _ON_CODES: Final[Mapping[str, Callable[[Affine, Affine, Affine, Bounds | None], Kernel2]]] = {
-    "Add": static.add,
-    "Multiply": static.mul,
-    "Subtract": static.sub,
+    "Add": elementwise.add,
+    "Multiply": elementwise.mul,
+    "Subtract": elementwise.sub,
 }
 
 
@@ -104,7 +104,7 @@ def clamp(site: Site) -> Step:
     assert site.node.limits is not None
     low, high = site.node.limits
     if site.on_codes:
-        return Step(static.clamp(low, high, site.affine(site.x), site.affine(site.y)))
+        return Step(elementwise.clamp(low, high, site.affine(site.x), site.affine(site.y)))
     return Step(lambda x: flushed(x).clamp(low, high))
 
 
@@ -117,7 +117,7 @@ def leaky_relu(site: Site) -> Step:
 def elu(site: Site) -> Step:
     """x for x >= 0, else alpha * (exp(x) - 1)."""
     alpha = float(site.option("alpha"))
-    return Step(in_float32(lambda x: rational.elu(x, alpha), site.y.dtype))
+    return Step(in_float32(lambda x: activation.elu(x, alpha), site.y.dtype))
 
 
 def convert(site: Site) -> Step:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from npu_assay.partitioners.common.machine import Step
-from npu_assay.partitioners.xnnpack.device import elementwise, layout, pooling, products
+from npu_assay.partitioners.xnnpack.device import elementwise, layout, linear, pooling
 from npu_assay.partitioners.xnnpack.device.site import Site
 
 RULES: Final[Mapping[str, Callable[[Site], Step]]] = {
@@ -14,15 +14,15 @@ RULES: Final[Mapping[str, Callable[[Site], Step]]] = {
     **dict.fromkeys(elementwise.BINARY, elementwise.binary),
     **{f"Concatenate{count}": layout.concatenate for count in range(2, 6)},
     "AvgPooling2d": pooling.average_pool,
-    "BatchMatrixMultiply": products.batch_matmul,
+    "BatchMatrixMultiply": linear.batch_matmul,
     "Clamp": elementwise.clamp,
-    "Conv2d": products.convolution,
-    "ConvTranspose2d": products.transposed_convolution,
+    "Conv2d": linear.convolution,
+    "ConvTranspose2d": linear.transposed_convolution,
     "Convert": elementwise.convert,
     "Copy": layout.copy,
-    "DepthwiseConv2d": products.convolution,
+    "DepthwiseConv2d": linear.convolution,
     "ELU": elementwise.elu,
-    "FullyConnected": products.fully_connected,
+    "FullyConnected": linear.fully_connected,
     "GlobalAvgPooling2d": pooling.global_average,
     "LeakyReLU": elementwise.leaky_relu,
     "MaxPooling2d": pooling.max_pool,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from npu_assay.partitioners.common.int8.accumulate import Pair
 from npu_assay.partitioners.common.machine import Kernel, Step
 from npu_assay.partitioners.xnnpack.device.site import SIDE_LIMIT, Site, in_float32, limited
-from npu_assay.partitioners.xnnpack.kernels import float32, static
-from npu_assay.partitioners.xnnpack.kernels.pool import max_pool2d
+from npu_assay.partitioners.xnnpack.kernels import float32
+from npu_assay.partitioners.xnnpack.kernels.pooling import max_pool2d, mean
 from npu_assay.partitioners.xnnpack.xnn_model import ALIGN_CORNERS, KEEP_DIMS
 
 
@@ -34,7 +34,7 @@ def global_average(site: Site) -> Step:
     """The mean over height and width; on codes the output may have its own quantization."""
     if site.on_codes:
         y = site.affine(site.y)
-        kernel = limited(static.mean(site.affine(site.x), y), site.codes(y))
+        kernel = limited(mean(site.affine(site.x), y), site.codes(y))
     else:
         kernel = in_float32(limited(float32.mean(), site.limits()), site.y.dtype)
     return Step(kernel if site.node.flags & KEEP_DIMS else _without_sides(kernel))

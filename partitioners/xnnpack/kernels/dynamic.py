@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from npu_assay.partitioners.common.int8.accumulate import NO_PADDING, Padding, Pair, exact_dtype
-from npu_assay.partitioners.xnnpack.kernels import products
+from npu_assay.partitioners.xnnpack.kernels import accumulators
 from npu_assay.partitioners.xnnpack.kernels.fma import accumulate, fma
 from npu_assay.partitioners.xnnpack.kernels.output import Kernel
 from npu_assay.reference.affine import check_scale
@@ -57,7 +57,7 @@ def quantize_rows(reals: Tensor) -> Rows:
 def linear(weights: Tensor, w_scales: Sequence[float], bias: Tensor | None, activation: Reals | None = None) -> Kernel:
     """weights [O, I] int8, bias [O] float32; returns x [..., I] real -> y [..., O] real. One scale per output."""
     outputs, inputs = weights.shape
-    multiply, finish = products.linear(weights, None, _LARGEST), _stage(w_scales, bias, outputs, activation)
+    multiply, finish = accumulators.linear(weights, None, _LARGEST), _stage(w_scales, bias, outputs, activation)
 
     def apply(x: Tensor) -> Tensor:
         rows = quantize_rows(x.reshape(-1, inputs))
@@ -115,7 +115,7 @@ def conv2d(
     """
     if is_matrix_product(weights.shape[1:3], stride, padding, groups):
         return linear(weights.flatten(1), w_scales, bias, activation)
-    multiply = products.conv2d(weights, None, _LARGEST, stride, dilation, padding, groups)
+    multiply = accumulators.conv2d(weights, None, _LARGEST, stride, dilation, padding, groups)
     return _on_images(multiply, _stage(w_scales, bias, len(weights), activation))
 
 
@@ -139,7 +139,7 @@ def transpose_conv2d(
     activation: Reals | None = None,
 ) -> Kernel:
     """weights [O, KH, KW, I / groups] int8; x [N, H, W, I] real -> y [N, OH, OW, O] real."""
-    multiply = products.transpose_conv2d(weights, None, _LARGEST, stride, dilation, padding, output_padding, groups)
+    multiply = accumulators.transpose_conv2d(weights, None, _LARGEST, stride, dilation, padding, output_padding, groups)
     return _on_images(multiply, _stage(w_scales, bias, len(weights), activation))
 
 

@@ -18,9 +18,9 @@ from torch import Tensor
 
 from npu_assay.partitioners.common.int8.accumulate import NO_PADDING, Padding, Pair, pad_hw, windows
 from npu_assay.partitioners.xnnpack.kernels import chain
+from npu_assay.partitioners.xnnpack.kernels.accumulators import spread
 from npu_assay.partitioners.xnnpack.kernels.fma import accumulate, flushed, fma
 from npu_assay.partitioners.xnnpack.kernels.output import Kernel, Kernel2
-from npu_assay.partitioners.xnnpack.kernels.products import spread
 
 Reals = tuple[float, float]
 

@@ -15,12 +15,13 @@ from npu_assay.partitioners.exir.ops import GETITEM, target_name
 from npu_assay.partitioners.exir.qdq import qparams
 from npu_assay.partitioners.xnnpack.config import PartitionerConfig
 from npu_assay.partitioners.xnnpack.configs import LOWERED
-from npu_assay.partitioners.xnnpack.configs.products import CLAMPS
+from npu_assay.partitioners.xnnpack.configs.linear import CLAMPS
+from npu_assay.partitioners.xnnpack.linear import PLACES
 from npu_assay.partitioners.xnnpack.lowering.context import Context, bounds, dtype_of, per_tensor
 from npu_assay.partitioners.xnnpack.lowering.elementwise import limits_of
-from npu_assay.partitioners.xnnpack.lowering.normalisation import norm_behind
+from npu_assay.partitioners.xnnpack.lowering.linear import STATIC, found_product
+from npu_assay.partitioners.xnnpack.lowering.normalization import norm_behind
 from npu_assay.partitioners.xnnpack.lowering.operation import Operation
-from npu_assay.partitioners.xnnpack.lowering.products import STATIC, found_product
 from npu_assay.partitioners.xnnpack.lowering.values import Value, id_of
 from npu_assay.partitioners.xnnpack.patterns import (
     is_dequantize,
@@ -30,7 +31,6 @@ from npu_assay.partitioners.xnnpack.patterns import (
     result_path,
     static_form,
 )
-from npu_assay.partitioners.xnnpack.products import PLACES
 from npu_assay.partitioners.xnnpack.xnn_model import XModel
 
 

@@ -10,11 +10,11 @@ from torch import fx
 
 from npu_assay.partitioners.exir.compiling import require
 from npu_assay.partitioners.exir.qdq import qparams
+from npu_assay.partitioners.xnnpack.linear import Product, bias_codes, output_axis, output_count
 from npu_assay.partitioners.xnnpack.lowering.context import Context, per_tensor
 from npu_assay.partitioners.xnnpack.lowering.model import ModelBuilder
 from npu_assay.partitioners.xnnpack.lowering.values import DTYPES, array_of
 from npu_assay.partitioners.xnnpack.patterns import QuantisedWeight
-from npu_assay.partitioners.xnnpack.products import Product, bias_codes, output_axis, output_count
 from npu_assay.partitioners.xnnpack.xnn_model import Array, PerChannel, PerGroup, PerTensor, Quantisation, packed_int4
 
 

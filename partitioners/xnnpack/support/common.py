@@ -14,7 +14,7 @@ from npu_assay.partitioners.exir.nodes import operand, size_text, value
 from npu_assay.partitioners.exir.ops import target_name
 from npu_assay.partitioners.exir.qdq import SMALLEST_NORMAL, QParams, is_dequantize, is_quantize, qparams
 from npu_assay.partitioners.exir.rules import rule
-from npu_assay.partitioners.xnnpack.products import CONVOLUTION
+from npu_assay.partitioners.xnnpack.linear import CONVOLUTION
 from npu_assay.partitioners.xnnpack.site import Rule, Site
 
 MAX_RANK = 6

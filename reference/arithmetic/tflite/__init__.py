@@ -19,8 +19,7 @@ from npu_assay.reference.arithmetic.tflite.elementwise import (
     sub,
     tanh,
 )
-from npu_assay.reference.arithmetic.tflite.images import avg_pool2d, max_pool2d, resize_bilinear, resize_nearest
-from npu_assay.reference.arithmetic.tflite.products import (
+from npu_assay.reference.arithmetic.tflite.linear import (
     batch_matmul,
     conv2d,
     fully_connected,
@@ -28,6 +27,8 @@ from npu_assay.reference.arithmetic.tflite.products import (
     total,
     transpose_conv,
 )
+from npu_assay.reference.arithmetic.tflite.pooling import avg_pool2d, max_pool2d
+from npu_assay.reference.arithmetic.tflite.resize import resize_bilinear, resize_nearest
 from npu_assay.reference.arithmetic.tflite.softmax import OUTPUT, softmax
 
 __all__ = [

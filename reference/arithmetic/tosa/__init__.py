@@ -20,8 +20,8 @@ from npu_assay.reference.arithmetic.tosa.elementwise import (
     sub,
     total,
 )
-from npu_assay.reference.arithmetic.tosa.images import averaged, resize_bilinear
-from npu_assay.reference.arithmetic.tosa.products import conv, linear, matmul, transpose_conv2d
+from npu_assay.reference.arithmetic.tosa.linear import conv, linear, matmul, transpose_conv2d
+from npu_assay.reference.arithmetic.tosa.pooling import averaged
 from npu_assay.reference.arithmetic.tosa.rescale import (
     bits_of,
     code_of,
@@ -31,6 +31,7 @@ from npu_assay.reference.arithmetic.tosa.rescale import (
     reals_of,
     requantised,
 )
+from npu_assay.reference.arithmetic.tosa.resize import resize_bilinear
 from npu_assay.reference.arithmetic.tosa.tables import looked_up
 
 __all__ = [

@@ -12,7 +12,7 @@ from typing import Any
 from torch import fx
 from torch.export import ExportedProgram
 
-from npu_assay.conformance.adapters.executorch.quiet import quiet
+from npu_assay.conformance.adapters.executorch.silence import quiet
 from npu_assay.conformance.adapters.executorch.xnn import partitioner as peer_partitioner
 from npu_assay.conformance.run.partitioning import tags_of
 from npu_assay.partitioners.exir.interop import executorch_program as peer_program

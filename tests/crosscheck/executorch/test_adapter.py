@@ -97,8 +97,8 @@ def test_a_certificate_of_the_usual_form(tmp_path: Path) -> None:
 
 
 def test_passes_are_set_up_when_they_run() -> None:
-    from npu_assay.conformance.adapters.executorch.idle import idle
-    from npu_assay.conformance.adapters.executorch.quiet import quiet
+    from npu_assay.conformance.adapters.executorch.lazy_passes import idle
+    from npu_assay.conformance.adapters.executorch.silence import quiet
 
     with quiet():
         from executorch.exir.pass_base import ExportPass

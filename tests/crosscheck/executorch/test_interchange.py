@@ -16,7 +16,7 @@ from npu_assay.conformance.interchange.export import Request, export
 from npu_assay.conformance.interchange.judging import Request as JudgeRequest
 from npu_assay.conformance.interchange.judging import judge_folder
 from npu_assay.conformance.isolation.machine import Machine
-from npu_assay.conformance.pte.asked import Request as RunRequest
+from npu_assay.conformance.pte.options import Request as RunRequest
 from npu_assay.conformance.pte.run import run
 
 REAL = Machine("npu_assay.conformance.adapters.executorch.xnn:execute")

@@ -14,7 +14,7 @@ from crosscheck.executorch.suite import samples
 
 SHARES = 12
 """The suite in as many tests, for as many workers."""
-PAGE = Path(__file__).parents[3] / "docs/executorch-operator-suite.md"
+PAGE = Path(__file__).parents[3] / "docs/lab/executorch-operator-suite.md"
 
 
 def listed() -> dict[str, tuple[str, str]]:
