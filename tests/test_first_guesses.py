@@ -33,7 +33,7 @@ GUESSES = (
     ("how a `.pte` file is read", "partitioners/exir/pte/reader.py", "read"),
     ("which nodes leave as delegates", "partitioners/exir/delegation.py", "plan"),
     ("`assay certify`", "conformance/commands/certify.py", "certify"),
-    ("`assay list`", "conformance/commands/list.py", "list_"),
+    ("`assay list`", "conformance/commands/list.py", "list"),
     ("shards", "conformance/record/shard.py", "Shard"),
     ("the certificate", "conformance/record/certificate.py", "Certificate"),
     ("waivers", "conformance/record/waivers.py", "load_waivers"),

@@ -31,7 +31,7 @@ def attest(folder: Path, key: Path, out: Path | None) -> None:
     Exit codes: 0 signed (certified or not), 1 the folder's files contradict each other, 2 usage or data error.
     """
     with usage_errors():
-        from npu_assay.conformance.record.certificate import verdict_text
+        from npu_assay.conformance.record.certificate import verdict_text  # help starts without
         from npu_assay.conformance.record.read import read_contents
         from npu_assay.conformance.verify.attestation import attest as write
         from npu_assay.conformance.verify.attestation import target_of

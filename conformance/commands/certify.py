@@ -118,7 +118,7 @@ def certify(
     """
     if debug:
         tell_mistakes(backend, table, expression)
-        from npu_assay.conformance.debug.lazy_dynamo import postpone
+        from npu_assay.conformance.debug.lazy_dynamo import postpone  # help starts without
 
         postpone()  # before anything that makes fake tensors is loaded
         from npu_assay.conformance.commands.debugging import check_alone, debug_one
@@ -127,7 +127,7 @@ def certify(
         check_alone(others | {"--shard": shard, "--waivers": waivers})
         debug_one(backend, table, (expression, smoke, seed), level, ("vela",) if with_vela else ())
     tell_mistakes(backend, table, expression, waivers)
-    from npu_assay.conformance.isolation import base_process
+    from npu_assay.conformance.isolation import base_process  # help starts without
 
     base_process.warm()  # before anything is loaded that the process of a backend must not have
     from rich.console import Console
@@ -138,7 +138,7 @@ def certify(
     console = Console(emoji=False)
     folder = out if out is not None else default_folder(backend, level, smoke or expression is not None, shard)
     with usage_errors():
-        from npu_assay.conformance.isolation.limits import Limits
+        from npu_assay.conformance.isolation.limits import Limits  # help starts without
         from npu_assay.conformance.record.certificate import Selection
         from npu_assay.conformance.record.waivers import load_waivers
         from npu_assay.conformance.run.session import Request, assay
@@ -170,7 +170,7 @@ def certify(
 
 
 def _cluster(address: str) -> Pool:
-    from npu_assay.conformance.run.cluster import Scheduler, is_exposed
+    from npu_assay.conformance.run.cluster import Scheduler, is_exposed  # help starts without
 
     if is_exposed(address):
         text = "whoever reaches it runs code as the workers' user: tls:// keeps others out (docs/many-machines.md)"

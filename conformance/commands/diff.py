@@ -31,7 +31,7 @@ def diff(a: Path, b: Path, as_json: bool, as_markdown: bool, page: Path | None) 
     if as_json and as_markdown:
         raise click.UsageError("found --json and --markdown, expected one of them")
     with usage_errors():
-        from npu_assay.conformance.compare.difference import compare, read_run
+        from npu_assay.conformance.compare.difference import compare, read_run  # help starts without
         from npu_assay.conformance.compare.difference_pages import html
 
         found = compare(read_run(a), read_run(b))
@@ -43,7 +43,7 @@ def diff(a: Path, b: Path, as_json: bool, as_markdown: bool, page: Path | None) 
 
 def _text(found: Difference, as_json: bool, as_markdown: bool) -> str:
     """The difference in one of its forms, plain lines if none was asked for."""
-    from npu_assay.conformance.compare.difference_pages import lines, markdown
+    from npu_assay.conformance.compare.difference_pages import lines, markdown  # help starts without
 
     if as_json:
         return json.dumps(found.as_json(), indent=2)

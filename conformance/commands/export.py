@@ -40,7 +40,7 @@ def export(backend: str, folder: Path, format_: str, expression: str | None, tab
     """
     tell_mistakes(backend, table, expression)
     with usage_errors():
-        from npu_assay.conformance.interchange.export import Request
+        from npu_assay.conformance.interchange.export import Request  # help starts without
         from npu_assay.conformance.interchange.export import export as write
 
         manifest = write(Request(backend, format_, folder, expression, table))

@@ -21,10 +21,10 @@ def inspect(model: Path, specs: tuple[str, ...], as_json: bool, timeout: float, 
 
     Exit codes: 0 shown, 2 usage or data error.
     """
-    from rich.console import Console
+    from rich.console import Console  # help starts without
 
     with usage_errors():
-        from npu_assay.conformance.isolation.limits import Limits
+        from npu_assay.conformance.isolation.limits import Limits  # help starts without
         from npu_assay.conformance.pte.summary import summary_of
         from npu_assay.conformance.pte.text import WIDTH, print_summary
 

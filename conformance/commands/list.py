@@ -13,7 +13,7 @@ def list() -> None:
 
     Exit codes: 0 listed, 2 usage or data error.
     """
-    from npu_assay.conformance.backend.loading import registered
+    from npu_assay.conformance.backend.loading import registered  # help starts without
     from npu_assay.conformance.table import FOLDER, load_table
 
     with usage_errors():

@@ -63,7 +63,7 @@ def reach(
     """
     tell_mistakes(backend, table, expression)
     with usage_errors():
-        from npu_assay.conformance.backend.loading import load_backend
+        from npu_assay.conformance.backend.loading import load_backend  # help starts without
         from npu_assay.conformance.common.errors import UsageError
         from npu_assay.conformance.reach.asking import ask
         from npu_assay.conformance.reach.report import as_lines, lines
@@ -92,7 +92,7 @@ def reach(
 
 def _failed(run: Path, backend: str, table: str, each: int | None) -> Collection[str]:
     """The cases that failed in a run: a folder or archive of it, or its results alone, compressed with xz."""
-    from npu_assay.conformance.compare.drift_run import read_drift
+    from npu_assay.conformance.compare.drift_run import read_drift  # help starts without
     from npu_assay.conformance.findings.triage import causes_of, read, spread, triage
 
     found = read(run, backend, table) if run.suffix == ".xz" else read_drift(run)

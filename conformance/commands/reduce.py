@@ -47,7 +47,7 @@ def reduce(
     """
     tell_missing(model, (spec,))
     with usage_errors():
-        from npu_assay.conformance.common.errors import UsageError
+        from npu_assay.conformance.common.errors import UsageError  # help starts without
         from npu_assay.conformance.explain.confining import Request, reduced
         from npu_assay.conformance.isolation.limits import Limits
 

@@ -26,7 +26,7 @@ def report(folder: Path, since: Path | None, out: Path | None, force: bool) -> N
     The run's own report.html stays as it is. Exit codes: 0 written, 2 usage or data error.
     """
     with usage_errors():
-        from npu_assay.conformance.common.errors import UsageError
+        from npu_assay.conformance.common.errors import UsageError  # help starts without
         from npu_assay.conformance.report.recorded import page_of
 
         name = folder.resolve().name.removesuffix(".zip")

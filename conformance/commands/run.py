@@ -42,10 +42,10 @@ def run(
 
     Exit codes: 0 there are outputs, 2 usage or data error.
     """
-    from rich.console import Console
+    from rich.console import Console  # help starts without
 
     with usage_errors():
-        from npu_assay.conformance.isolation.limits import Limits
+        from npu_assay.conformance.isolation.limits import Limits  # help starts without
         from npu_assay.conformance.pte.options import Request
         from npu_assay.conformance.pte.run import rows
         from npu_assay.conformance.pte.run import run as run_model

@@ -141,7 +141,7 @@ memory_option = memory("Mebibytes for the model's process.")
 @contextmanager
 def usage_errors() -> Iterator[None]:
     """One line and exit code 2 for what the user can put right."""
-    from npu_assay.conformance.common.errors import UsageError
+    from npu_assay.conformance.common.errors import UsageError  # help starts without
     from npu_assay.conformance.table import TableError
     from npu_assay.reference.outside import OutsideError
 

@@ -22,14 +22,14 @@ def show(backend: str, operator: str | None, table: str | None) -> None:
     """
     if operator is not None and "/" in operator:
         tell_mistakes(backend, table, operator)
-        from npu_assay.conformance.debug.lazy_dynamo import postpone
+        from npu_assay.conformance.debug.lazy_dynamo import postpone  # help starts without
 
         postpone()  # before anything that makes fake tensors is loaded
         from npu_assay.conformance.commands.debugging import show_case
 
         show_case(backend, table, operator)
         return
-    from npu_assay.conformance.report.listing import table_text
+    from npu_assay.conformance.report.listing import table_text  # help starts without
 
     with usage_errors():
         click.echo(table_text(backend, operator, table))

@@ -36,7 +36,7 @@ def lint(names: tuple[str, ...]) -> None:
     """
     found = 0
     with usage_errors():
-        from npu_assay.conformance.table import load_table
+        from npu_assay.conformance.table import load_table  # help starts without
         from npu_assay.conformance.table.lint import findings
 
         for name in names:
@@ -58,8 +58,8 @@ def diff_(a: str, b: str, as_json: bool, page: bool) -> None:
     Exit codes: 0 the same, 1 different, 2 one of them cannot be read.
     """
     with usage_errors():
-        from npu_assay.conformance.common.errors import UsageError
-        from npu_assay.conformance.table import load_table
+        from npu_assay.conformance.common.errors import UsageError  # help starts without
+        from npu_assay.conformance.table import load_table  # help starts without
         from npu_assay.conformance.table.changes import changes
 
         if as_json and page:
@@ -67,7 +67,7 @@ def diff_(a: str, b: str, as_json: bool, page: bool) -> None:
         tables = load_table(a), load_table(b)
         found = changes(*tables)
         if page:
-            from npu_assay.conformance.compare.releases import page as written
+            from npu_assay.conformance.compare.releases import page as written  # help starts without
 
             click.echo(written(*tables), nl=False)
             raise SystemExit(FOUND if found else CLEAN)
@@ -90,7 +90,7 @@ def reference(name: str, out: Path | None, force: bool) -> None:
     Exit codes: 0 written, 2 usage or data error.
     """
     with usage_errors():
-        from npu_assay.conformance.table import load_table
+        from npu_assay.conformance.table import load_table  # help starts without
         from npu_assay.conformance.table.reference import page
 
         _written(page(load_table(name)), out, force)
@@ -104,7 +104,7 @@ def upgrade(files: tuple[Path, ...]) -> None:
     Exit codes: 0 every FILE has it, 2 one of them cannot be read or written.
     """
     with usage_errors():
-        from npu_assay.conformance.table.upgrade import NEWEST, upgrade
+        from npu_assay.conformance.table.upgrade import NEWEST, upgrade  # help starts without
 
         for file in files:
             done = upgrade(file)
@@ -129,7 +129,7 @@ def import_(
     with --strict alone, 2 usage or data error, and then nothing is written.
     """
     with usage_errors():
-        from npu_assay.conformance.table import read_table
+        from npu_assay.conformance.table import read_table  # help starts without
         from npu_assay.conformance.table.published import imported, read_file
 
         identity = backend_id or "".join(part.capitalize() for part in name.split("_")) + "Backend"
@@ -145,7 +145,7 @@ def import_(
 
 
 def _written(text: str, out: Path | None, force: bool) -> None:
-    from npu_assay.conformance.common.errors import UsageError
+    from npu_assay.conformance.common.errors import UsageError  # help starts without
 
     if out is None:
         click.echo(text, nl=False)

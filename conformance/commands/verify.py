@@ -155,7 +155,7 @@ def _print_found(found: Verification) -> None:
 
 def _print_verdict(folder: Path, found: Verification, right: bool, asked: str, trust: list[str]) -> None:
     """Counts, what speaks against the verdict, and a last line: the verdict, what is waived, who says so."""
-    from npu_assay.conformance.record.certificate import TRUST, verdict_text
+    from npu_assay.conformance.record.certificate import TRUST, verdict_text  # help starts without
 
     if found.verdict is not None:
         click.echo(", ".join(f"{count} {name}" for name, count in found.verdict.counts.items()))
