@@ -64,7 +64,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
 OPEN_TO_ALL = frozenset({FLOW, "image", "parts", "twin"})
 """Kinds of which nothing is promised: without passes, or with other operators of which other rows decide."""
 DEAR = frozenset({OPENED, "parts"})
-"""Kinds that are chosen for a row's first plain program alone: torch takes long to make them."""
+"""Kinds that are chosen for a row's first plain program alone, and half as many: torch takes long to make them."""
 SMALL = 2**16  # numbers of a program that is tried
 FIRST, LOOKED_AT = 4, 64
 """Chosen: programs of each kind for a row's first plain one, and of how many of a kind they are."""
@@ -120,8 +120,8 @@ def _chosen(row: int, precision: int, number: int) -> Iterator[tuple[str, tuple[
     kinds, half = tuple(kind for kind in KINDS if kind != SPELLED), FIRST // 2
     if not number:
         for kind in kinds if not precision else (kind for kind in kinds if kind not in DEAR):
-            later = half * (row + 1) + precision
-            yield kind, ((later, 1),) if precision else ((0, half), (later, half))
+            later, most = half * (row + 1) + precision, half // 2 if kind in DEAR else half
+            yield kind, ((later, 1),) if precision else ((0, most), (later, most))
         return
     for each in range(len(kinds)):
         if (kind := kinds[(number + precision + row + each) % len(kinds)]) not in DEAR:
