@@ -66,12 +66,12 @@ STATIC: tuple[Line, ...] = (
     (f"{XNNPACK}.output", "code", "round(", "int(", "hardtanh.default"),
     (f"{XNNPACK}.output", "to_codes", "add(zero_point)", "sub(zero_point)", "sub.Tensor"),
     (f"{XNNPACK}.output", "to_steps", "sub_(zero_point)", "add_(zero_point)", "add.Tensor"),
-    (f"{XNNPACK}.static", "_sum", "half = 1 << (shift - 1)", "half = 0", "add.Tensor"),
-    (f"{XNNPACK}.static", "_sum", "second *= sign", "", "sub.Tensor"),
-    (f"{XNNPACK}.static", "_sum", "_PRECISION -", "_PRECISION - 8 -", "add.Tensor"),
-    (f"{XNNPACK}.static", "clamp", ".round_()", ".floor_()", "clamp.default"),
-    (f"{XNNPACK}.static", "mean", "float32(ratio / count)", "float32(ratio / (count + 1))", "mean.dim"),
-    (f"{XNNPACK}.static", "mean", ".round_()", ".trunc_()", "mean.dim"),
+    (f"{XNNPACK}.elementwise", "_sum", "half = 1 << (shift - 1)", "half = 0", "add.Tensor"),
+    (f"{XNNPACK}.elementwise", "_sum", "second *= sign", "", "sub.Tensor"),
+    (f"{XNNPACK}.elementwise", "_sum", "_PRECISION -", "_PRECISION - 8 -", "add.Tensor"),
+    (f"{XNNPACK}.elementwise", "clamp", ".round_()", ".floor_()", "clamp.default"),
+    (f"{XNNPACK}.pooling", "mean", "float32(ratio / count)", "float32(ratio / (count + 1))", "mean.dim"),
+    (f"{XNNPACK}.pooling", "mean", ".round_()", ".trunc_()", "mean.dim"),
 )
 
 DYNAMIC: tuple[Line, ...] = (
@@ -99,8 +99,8 @@ SINGLE_ROUNDING_U55: tuple[Line, ...] = (
     (f"{TOSA}.placed", "floored", "least, most)", "least, most - 1)", "convolution.default"),
     (f"{TOSA}.elementwise", "table8", "roll(128)", "roll(127)", "tanh.default"),
     (f"{TOSA}.elementwise", "negate", "x.zero_point + y.zero_point", "0", "neg.default"),
-    (f"{TOSA}.images", "reciprocal", "(1 << 30) + 1", "(1 << 30) - 99999999", "avg_pool2d.default"),
-    (f"{TOSA}.images", "_nearest", "high, low", "low, low", "upsample_nearest2d.vec"),
+    (f"{TOSA}.pooling", "reciprocal", "(1 << 30) + 1", "(1 << 30) - 99999999", "avg_pool2d.default"),
+    (f"{TOSA}.resize", "_nearest", "high, low", "low, low", "upsample_nearest2d.vec"),
     (f"{INT8}.sums", "offset", "- x.zero_point *", "+ x.zero_point *", "linear.default"),
 )
 
@@ -112,8 +112,8 @@ SINGLE_ROUNDING_U85: tuple[Line, ...] = (
     (f"{TOSA}.placed", "clamp", "low, high, out", "low, high - 1, out", "relu.default"),
     (f"{TOSA}.elementwise", "mul", "b.to(torch.int32)", "b.to(torch.int32).abs()", "mul.Tensor"),
     (f"{TOSA}.elementwise", "table16", "wide & 127", "wide & 126", "sigmoid.default"),
-    (f"{TOSA}.images", "_positions", "+ offset", "", "upsample_bilinear2d.vec"),
-    (f"{TOSA}.products", "matmul", "sub_(b.zero_point)", "sub_(0)", "bmm.default"),
+    (f"{TOSA}.resize", "_positions", "+ offset", "", "upsample_bilinear2d.vec"),
+    (f"{TOSA}.linear", "matmul", "sub_(b.zero_point)", "sub_(0)", "bmm.default"),
     (RESCALE, "tosa_multiplier", "round(fraction * 2**bits)", "int(fraction * 2**20) << 11", "sub.Tensor"),
 )
 

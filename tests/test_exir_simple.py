@@ -301,7 +301,7 @@ def test_a_table_of_results() -> None:
 
 def test_what_is_packed_is_unpacked() -> None:
     arrays = [torch.arange(-3, 3, dtype=d).reshape(2, 3) for d in (torch.int8, torch.int16, torch.int32, torch.int64)]
-    header = {"op": "x", "scale": 0.1, "list": [1, None, True]}
+    header = {"op": "x", "scale": 0.1, "list": [1, None, True, -math.inf]}
     data = pack(header, [*arrays, torch.tensor(5, dtype=torch.int8)])
     found, tensors = unpack(data)
     assert found == header and all(map(torch.equal, tensors, [*arrays, torch.tensor(5, dtype=torch.int8)]))
@@ -313,7 +313,6 @@ def test_what_is_packed_is_unpacked() -> None:
     ("header", "arrays"),
     [
         ({"arrays": 1}, []),
-        ({"x": float("nan")}, []),
         ({"x": object()}, []),
         ({}, [torch.ones(2, dtype=torch.complex64)]),
         ({}, [torch.empty(0, dtype=torch.int8)]),

@@ -62,4 +62,4 @@ def test_a_wrong_one_does_not(package: Path) -> None:
     with_row(package, "aten.hardshrink.default", KERNELS["aten.hardshrink.default"].replace('a["lambd"]', "0.5"))
     code, output = assay("certify", "my_npu:backend", "--out", "out", "-k", "hardshrink")
     assert code == 1, output
-    assert "lambd_1.25" in output
+    assert "lambd_" in output

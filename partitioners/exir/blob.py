@@ -39,6 +39,8 @@ class BlobError(ValueError):
 def pack(header: dict[str, Any], arrays: Sequence[torch.Tensor] = ()) -> bytes:
     """The container's bytes, the same ones for the same content.
 
+    Numbers of a header may be infinite or NaN, as arguments of operators are, in the way that Python writes them.
+
     Raises BlobError for an array that is empty or of none of DTYPES, for a header with a key "arrays", and for
     a header that JSON cannot hold.
     """
@@ -51,7 +53,7 @@ def pack(header: dict[str, Any], arrays: Sequence[torch.Tensor] = ()) -> bytes:
             raise BlobError(f"blob array: found shape {list(array.shape)}, expected sizes of at least 1")
     described = [{"dtype": _NAMES[a.dtype], "shape": list(a.shape)} for a in arrays]
     try:
-        text = json.dumps(header | {"arrays": described}, sort_keys=True, allow_nan=False).encode()
+        text = json.dumps(header | {"arrays": described}, sort_keys=True).encode()
     except (TypeError, ValueError) as error:
         raise BlobError(f"blob header: {error}") from error
     data = (array.contiguous().numpy().astype(_format(array.dtype)).tobytes() for array in arrays)

@@ -75,7 +75,7 @@ def prelu(x: Bounded, weight: Bounded) -> Bounded:
     channels = x.value.shape[1] if rank > 1 else 1
     if count not in (1, channels):
         raise GoldenError(f"aten.prelu.default: found {count} slopes, expected 1 or {channels}")
-    shape = [1, count, *[1] * (rank - 2)] if rank > 1 else [count]
+    shape = [1, count, *[1] * (rank - 2)] if rank > 1 else [count] * rank
     slope = weight.value.reshape(shape)
     value = torch.where(x.value > 0, x.value, x.value * slope)
     if x.exact and weight.exact:

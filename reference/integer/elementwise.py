@@ -98,7 +98,7 @@ def prelu(given: Given, y: Affine) -> Tensor:
     """Slopes along dim 1, which is last in channels-last; of a vector one slope."""
     x, slopes = operand(given, "self"), operand(given, "weight")
     if x.codes.dim() < 2:
-        return tflite.prelu(x.codes, slopes.codes.reshape(-1), slopes.affine, x.affine, y)
+        return tflite.prelu(x.codes, slopes.codes.reshape([-1] * x.codes.dim()), slopes.affine, x.affine, y)
     last = tflite.prelu(x.codes.movedim(1, -1), slopes.codes.reshape(-1), slopes.affine, x.affine, y)
     return last.movedim(-1, 1).contiguous()
 

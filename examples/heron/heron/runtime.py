@@ -16,7 +16,7 @@ from npu_assay.partitioners.exir.blob import DTYPES, BlobError, unpack
 
 def rescale(terms: Sequence[tuple[Tensor, float]]) -> Tensor:
     """The sum of integers times real ratios, rounded once, ties up: multipliers of 31 bits, then a shift."""
-    shift = min(62, 31 - max(math.frexp(ratio)[1] for _, ratio in terms))
+    shift = max(1, min(62, 31 - max(math.frexp(ratio)[1] for _, ratio in terms)))
     total: Tensor = reduce(add, (integers * round(ratio * 2**shift) for integers, ratio in terms))
     return (total + (1 << shift - 1)) >> shift
 

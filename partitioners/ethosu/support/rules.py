@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Set
-from functools import cache
 
 from torch import fx
 
@@ -49,7 +48,6 @@ def rescale(node: fx.Node, context: Context) -> str | None:
     return None if found is None else next((text for one in found(node, context) if (text := one.defect())), None)
 
 
-@cache  # every node asks
 def supported_operators(is_u55: bool) -> frozenset[str]:
     """The names of the operators that the target has."""
     return frozenset(name for name in RULES if OPERATORS[name].on_u55 or not is_u55)
