@@ -18,15 +18,15 @@ from npu_assay.conformance.cli import main
 
 ROOT = Path(__file__).parent.parent.parent
 PICTURE = ROOT / "docs" / "report.png"
-DRAWN_BY = ROOT / "conformance" / "report" / "page" / "templates"
+DRAWN_BY = tuple(ROOT / "conformance" / part / "templates" for part in ("common", "report/page"))
 SIZE, MOST = (1100, 760), 150_000
 RUN = ["certify", "npu_assay.faults.neutron:bias_dropped", "-k", "convolution or addmm or mean or cat"]
 END = b"IEND"
 BEFORE_KIND = 4  # bytes of a chunk's length
 
 
-def sources(folder: Path) -> str:
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
+def sources(*folders: Path) -> str:
+    files = sorted(path for folder in folders for path in folder.rglob("*") if path.is_file())
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
 
 
@@ -46,7 +46,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_picture_shows_what_a_report_looks_like_today(chrome: Chrome, request: pytest.FixtureRequest) -> None:
-    note = sources(DRAWN_BY)
+    note = sources(*DRAWN_BY)
     if request.config.getoption("--snapshot-update"):
         chrome.set_window_size(*SIZE)
         chrome.get(request.getfixturevalue("report").as_uri())
