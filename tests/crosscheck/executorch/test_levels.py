@@ -29,7 +29,7 @@ def test_vulkan_tags_and_compiles_without_a_gpu(tmp_path: Path) -> None:
     code, output, certificate = certify(
         "vulkan",
         "compiles",
-        "aten.convolution.default/fp32/batch_1_for_2d_conv or aten.relu and baseline",
+        "aten.convolution.default/fp32/batch_1_for_2d_conv or aten.relu and accept and baseline",
         tmp_path / "out",
     )
     assert code == 0, output
