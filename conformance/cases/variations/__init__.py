@@ -89,8 +89,8 @@ def variations(cases: Sequence[Case], how: str, table: Table) -> Iterator[Case]:
 
 def _limits(cases: Iterable[Case], how: str) -> Iterable[Case]:
     """Programs on both sides of limits: all, or the first on each of each row's with each list of arguments."""
-    sides = [case for case in cases if case.side in LIMITS and case.expect != "unspecified"]
-    found, first = [case for case in sides if [*_labelled(case, SPELLED)]], dict[object, Case]()
+    found = [case for case in cases if case.side in LIMITS and case.expect != "unspecified"]
+    first = dict[object, Case]()
     for case in found:
         args = [step.args[1:] for step in case.graph.steps if step.name == case.subject]
         first.setdefault((case.row, case.constraint, case.side, *args), case)
