@@ -15,12 +15,13 @@ from npu_assay.conformance.predicates.applications import application
 from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.programs.variation_names import FLOW, SIDE, parts
 from npu_assay.conformance.record.certificate import Selection
-from npu_assay.conformance.run.selection import cases_of
+from npu_assay.conformance.run.selection import all_cases, cases_of, with_variations
 from npu_assay.conformance.table import load_table
 from npu_assay.reference.operators.lookup import home
 
 ROWS = ("aten.cat.default", "aten.addmm.default", "aten.max_pool2d.default", "aten.mean.dim")
 FOLDER = Path(str(package.__file__)).parent / "variations"
+TABLES = Path(str(package.__file__)).parent.parent / "tables"
 NEIGHBORS = {
     *("aten.abs.default", "aten.neg.default", "aten.relu.default", "aten.mul.Tensor"),
     "aten.max_pool2d.default",
@@ -122,6 +123,15 @@ def labels(row: str, kind: str) -> set[str]:
 def test_lists_have_uneven_parts_and_items_that_are_left_out() -> None:
     assert "split_sizes_uneven" in labels("aten.split_with_sizes_copy.default", "list_item")
     assert {"indices_none_0_0", "indices_none_1_1", "indices_none_1_2"} <= labels("aten.index.Tensor", "left_out")
+
+
+@pytest.mark.long
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("name", sorted(path.stem for path in TABLES.glob("*.toml")))
+def test_every_row_of_a_table_is_varied_without_an_error(name: str) -> None:
+    table = load_table(name)
+    cases = all_cases(table)
+    assert len(with_variations(table, cases, "chosen")) > 1.5 * len(cases)
 
 
 def test_a_selection_says_how_many() -> None:

@@ -40,8 +40,6 @@ def _parts(base: Base) -> Graph | None:
         return None
     places = {f"taken_{index}": ref for index, ref in enumerate(base.operands)}
     tensors = [torch.empty(operand.shape, dtype=torch.float32) for operand in base.use.operands]
-    if len(tensors) != len(places):
-        return None
     try:
         traced = make_fx(_called(base, decomposition_table[op], places))(*tensors)
         steps = list(_steps(base, traced.graph, dict(zip(places, base.operands, strict=True))))
@@ -69,6 +67,7 @@ def _steps(base: Base, graph: fx.Graph, operands: Mapping[str, Ref]) -> Iterator
     taken = iter(operands.values())
     names = {node: next(taken) for node in graph.nodes if node.op == "placeholder"}
     for node in calls:
+        aten(str(node.target))  # raises for what is no operator: of several outputs, the taking of one
         last = node is calls[-1]
         names[node] = Ref(base.subject if last else f"{base.beside}_{node.name}")
         args, kwargs = _argument(node.args, names), tuple((k, _argument(v, names)) for k, v in node.kwargs.items())
