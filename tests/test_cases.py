@@ -90,6 +90,8 @@ def test_no_case_function_reads_a_partitioner_or_the_table() -> None:
         "__init__.py": {
             *("npu_assay.conformance.table.constraints", "npu_assay.conformance.common.memory", tables, *homes),
             *("npu_assay.conformance.predicates.named", "npu_assay.conformance.predicates.own"),
+            # What predicates say of programs of an operator's domain, and the programs that a search finds for them.
+            *("npu_assay.conformance.predicates.definitions", "npu_assay.conformance.covering.witnessed"),
             # Programs around an operator that installed packages bring, and whether torch takes them.
             *("npu_assay.conformance.predicates.outside", "npu_assay.conformance.predicates.applications"),
             "npu_assay.reference.outside",
@@ -97,6 +99,10 @@ def test_no_case_function_reads_a_partitioner_or_the_table() -> None:
         "family.py": {tables},
         "homes.py": homes,
         # What a table excluded before is asked of its own definitions, which are predicates.
+        "judged.py": {
+            f"npu_assay.conformance.predicates.{name}"
+            for name in ("applications", "definitions", "evaluation", "grammar")
+        },
         "loosened.py": {
             *(f"npu_assay.conformance.predicates.{name}" for name in ("applications", "definitions", "evaluation")),
             tables,

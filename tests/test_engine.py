@@ -12,7 +12,7 @@ from npu_assay.conformance.run.selection import all_cases
 from npu_assay.conformance.table import load_table
 
 RELU = "aten.relu.default/operator/accept/baseline"
-UNWRITTEN = "aten.avg_pool2d.default/divisor_override/outside/4"
+UNWRITTEN = "aten.avg_pool2d.default/divisor_override/outside/divisor_override_3"
 
 
 def result(kind: str, name: str = RELU) -> CaseResult:

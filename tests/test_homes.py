@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import any_backend
 import pytest
 import torch
 from onednn import without_onednn
 from torch import Tensor
 
+import any_backend
 from npu_assay.conformance.cases import cases_for, every_operator, homes
 from npu_assay.conformance.cases.make import Call
 from npu_assay.conformance.judge.float_golden import real_value
@@ -137,9 +137,13 @@ def table_of(names: list[str], precision: str, folder: Path) -> Table:
     return load_table(str(path))
 
 
+WRITTEN_AS_OTHERS = {"aten.avg_pool1d.default", "aten.max_pool1d.default"}
+"""Torch writes pools over images for them, which the device's table does not name."""
+
+
 @pytest.mark.sampled(40)
 @pytest.mark.parametrize("precision", ["", "int8", "int16"])
-@pytest.mark.parametrize("name", sorted(WITH_CASES))
+@pytest.mark.parametrize("name", sorted(set(WITH_CASES) - WRITTEN_AS_OTHERS))
 def test_a_right_device_passes(name: str, precision: str, tmp_path: Path) -> None:
     table = table_of([name], precision, tmp_path)
     for case in cases_for(table):

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from npu_assay.conformance.cases.families import BASELINES, baseline
 from npu_assay.conformance.cases.make import bias_quant, quant, weight_quant
+from npu_assay.conformance.cases.rows import BASELINES, baseline
 from npu_assay.conformance.judge.integer_golden import affine, exact_codes
 from npu_assay.reference import golden
 from npu_assay.reference.affine import Affine, float32

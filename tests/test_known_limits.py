@@ -24,7 +24,7 @@ from npu_assay.conformance.verify.metrics import MEASURED, limit_problem
 
 CASES = {case.id: case for case in all_cases(load_table(fake_backend.TABLE))}
 SCHEME = "tflite_double_round"
-POOL = "aten.avg_pool2d.default/ceil_mode/at_limit/by_name"
+POOL = "aten.avg_pool2d.default/ceil_mode/at_limit/ceil_mode_False"
 BIAS = "aten.convolution.default/operator/accept/depthwise_size_1_1"
 
 

@@ -84,7 +84,7 @@ print("torch._dynamo.convert_frame" in sys.modules, "torch" in sys.modules)
 @pytest.mark.long
 def test_a_record_with_codes_off_by_one_is_verified_without_it(tmp_path: Path) -> None:
     """Its limits are computed again from goldens, which loads torch, and nothing that builds edge programs."""
-    case = "aten.avg_pool2d.default/ceil_mode/at_limit/by_name"
+    case = "aten.avg_pool2d.default/ceil_mode/at_limit/ceil_mode_False"
     code = f"""
 import sys
 from npu_assay.conformance.cli import main

@@ -99,6 +99,9 @@ CHANGES = {
     "three vertical strides": ("stride_h = [1, 2]", "stride_h = [1, 2, 3]"),
     "a long vertical stride": ("stride_h = [1, 2]", "stride_h = [1, 16]"),
     "nine rows at a time": ("stride_h = [1, 2]", "stride_h = [9]"),
+    "another dilation": ("dilation = 1", "dilation = 2"),
+    "sizes rounded up": ("ceil_mode = false", "ceil_mode = true"),
+    "another batch": ("batch = 1 @document", "batch = 3 @document"),
     "one factor": ("scale = [2, 4]", "scale = [3]"),
     "bounds": ("bounds = [[-1, 1], [0, 1], [0, 6], [0, null]]", "bounds = [[0, null], [-2, 2]]"),
     "output": ("output_qparams = [0.00390625, -128]", "output_qparams = [0.0078125, 127]"),
@@ -168,7 +171,7 @@ def test_lists_are_followed(tmp_path: Path) -> None:
     bounds = arguments(table, "aten.clamp.default", "bounds")
     assert {(0, None), (-2, 2)} <= bounds["accept"] and {(-1, 1), (0, 1), (0, 6)} <= bounds["reject"]
     strides = arguments(table, "aten.max_pool2d.default", "stride_h")
-    assert ((2, 2), (2, 1)) in strides["accept"] and ((2, 2), (1, 1)) in strides["reject"]
+    assert ((2, 2), (2, 2)) in strides["accept"] and ((2, 2), (1, 1)) in strides["reject"]
     factors = arguments(table, "aten.upsample_nearest2d.vec", "scale")
     assert (None, (3.0, 3.0)) in factors["accept"] and (None, (2.0, 2.0)) in factors["reject"]
 

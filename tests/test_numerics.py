@@ -23,8 +23,8 @@ from judged_numbers import (
     value,
 )
 
-from npu_assay.conformance.cases.families import BASELINES, baseline
 from npu_assay.conformance.cases.make import bias_quant, quant, weight_quant
+from npu_assay.conformance.cases.rows import BASELINES, baseline
 from npu_assay.conformance.judge.gates import FORM
 from npu_assay.conformance.judge.numerics import golden, judge
 from npu_assay.conformance.programs.graph import Fill, Graph, Quant, Ref, Step

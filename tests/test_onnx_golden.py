@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from npu_assay.conformance.cases import cases_for
-from npu_assay.conformance.cases.families import BASELINES, baseline
+from npu_assay.conformance.cases.rows import BASELINES, baseline
 from npu_assay.conformance.judge.second_golden import disagreements
 from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.table import load_table

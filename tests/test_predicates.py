@@ -13,9 +13,9 @@ from click.testing import CliRunner
 from npu_assay.conformance.cases import cases_for
 from npu_assay.conformance.cases.boundaries.search import Limit, Search
 from npu_assay.conformance.cases.boundaries.sides import Sides
-from npu_assay.conformance.cases.families import baseline
 from npu_assay.conformance.cases.limits import LimitError
 from npu_assay.conformance.cases.make import SUBJECT
+from npu_assay.conformance.cases.rows import baseline
 from npu_assay.conformance.cli import main
 from npu_assay.conformance.predicates.applications import application
 from npu_assay.conformance.predicates.derived import DERIVED

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
+from npu_assay.conformance.cases import homes
 from npu_assay.conformance.cases.drafts import OPERATOR, CaseDraft, outside, placed
 from npu_assay.conformance.cases.families import FAMILIES
 from npu_assay.conformance.cases.family import STATIC_INT8
+from npu_assay.conformance.cases.judged import SAID, judged
 from npu_assay.conformance.cases.kernels import within_kernel
 from npu_assay.conformance.cases.limits import LimitError, Limits
 from npu_assay.conformance.cases.loosened import loosened
@@ -15,6 +18,7 @@ from npu_assay.conformance.cases.make import SUBJECT
 from npu_assay.conformance.cases.pieces.contexts import VIEWED, in_the_other_layout
 from npu_assay.conformance.cases.ranks import within_rank
 from npu_assay.conformance.cases.rows import drafts as row_drafts
+from npu_assay.conformance.cases.rows import thinned
 from npu_assay.conformance.cases.variants.batch_norm import batch_norms
 from npu_assay.conformance.cases.variants.ratios import ratios
 from npu_assay.conformance.cases.variants.returned import operand_returned
@@ -22,8 +26,10 @@ from npu_assay.conformance.cases.variants.special_values import special_values
 from npu_assay.conformance.cases.variants.thresholds import past_thresholds, with_new_ranks
 from npu_assay.conformance.cases.variants.tied import tied_constants
 from npu_assay.conformance.cases.variants.windows import windows
-from npu_assay.conformance.cases.witnesses import content_key, witnesses
+from npu_assay.conformance.cases.witnesses import content_key, shipped, witnesses
 from npu_assay.conformance.common.memory import many_records
+from npu_assay.conformance.predicates.definitions import Defined
+from npu_assay.conformance.predicates.definitions import defined as defined_in
 from npu_assay.conformance.predicates.named import WHATEVER_SIZES, named_definition
 from npu_assay.conformance.predicates.outside import outside_contexts
 from npu_assay.conformance.predicates.own import Definition
@@ -127,12 +133,32 @@ def _cases(table: Table, row: Row) -> Iterator[Case]:
     precisions = row.precisions or (STATIC_INT8,)
     for precision in precisions:
         limits, first = limits_of(table, row, precision or None), precision == precisions[0]
-        made = within(limits, _drafts(row, precision, limits))
-        drafts = [*with_new_ranks(first, _known(limits, made)), *loosened(table, row, precision, made)]
+        made, held = _drafts(row, precision, limits), of_domain(table, row, precision)
+        if held:
+            known = shipped().get(content_key(table, row, precision or None), {}).get(SAID, "")
+            made = thinned(row, precision, judged(limits, held, made, known)[0])
+        else:
+            made = within(limits, made)
+        drafts = [*with_new_ranks(first, _known(limits, made, held)), *loosened(table, row, precision, made)]
         written = [*drafts, *_further(row.name, precision, first, limits, drafts)]
-        found = witnesses(content_key(table, row, precision or None), written)
+        found = witnesses(_found(table, row, precision, bool(held) and not limits.own, written), written)
         for draft in _bounded(limits, [*written, *found]):
             yield _case(row, precision, draft)
+
+
+def of_domain(table: Table, row: Row, precision: str) -> tuple[Defined, ...]:
+    """The constraints that say what is right for a row's programs; none where its cases have verdicts written."""
+    return defined_in(table, row, precision or None) if homes.has_domain(row.name, precision) else ()
+
+
+def _found(table: Table, row: Row, precision: str, judged: bool, drafts: Sequence[CaseDraft]) -> Mapping[str, Any]:
+    """What a search found for a row; judged: whether there is one at once where nothing is kept of its content."""
+    key = content_key(table, row, precision or None)
+    if not judged or key in shipped():
+        return shipped().get(key, {})
+    from npu_assay.conformance.covering.witnessed import at_start  # late: it needs torch, and imports this package
+
+    return at_start(key, table, row, precision or None, [_case(row, precision, draft) for draft in drafts])
 
 
 def _further(
@@ -236,9 +262,10 @@ def _drafts(row: Row, precision: str, limits: Limits) -> list[CaseDraft]:
     return found
 
 
-def _known(limits: Limits, drafts: list[CaseDraft]) -> list[CaseDraft]:
-    """The drafts without those about constraints that the row does not have."""
-    known = {draft.constraint for draft in drafts}
+def _known(limits: Limits, drafts: list[CaseDraft], held: Sequence[Defined]) -> list[CaseDraft]:
+    """The drafts without those about constraints that the row does not have. held: those that predicates say."""
+    said = {each.code for each in held}
+    known = {draft.constraint for draft in drafts} | said
     for code in limits.codes:
         if code not in known | limits.read:
             own = ", ".join(sorted(known - {OPERATOR}))
@@ -247,9 +274,9 @@ def _known(limits: Limits, drafts: list[CaseDraft]) -> list[CaseDraft]:
                 f"(docs/constraints.md says what each of them means); "
                 f"one of your own needs a predicate (docs/predicates.md)"
             )
-    for code in limits.unread():
+    for code in limits.unread() - said:
         raise LimitError(f"{limits.where}: {code}: the suite makes its cases of this row without regard to the value")
-    return [draft for draft in drafts if draft.constraint in (OPERATOR, *limits.codes)]
+    return [draft for draft in drafts if draft.constraint in (OPERATOR, *limits.codes, *said)]
 
 
 def _case(row: Row, precision: str, draft: CaseDraft) -> Case:

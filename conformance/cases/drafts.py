@@ -10,6 +10,7 @@ from npu_assay.conformance.cases.make import Call, Prefix, Suffix, bare, model, 
 from npu_assay.conformance.programs.graph import Graph
 
 UNFUSED = "unfused"
+FAR = "far_"  # begins the axes of sizes that limits tell
 OPERATOR = "operator"  # stands for a constraint's code in cases that are about no single constraint
 
 
@@ -17,7 +18,8 @@ OPERATOR = "operator"  # stands for a constraint's code in cases that are about 
 class CaseDraft:
     """A case without its row: see `npu_assay.conformance.programs.graph.Case` for the fields.
 
-    `reason` None: a rejected case is rejected for the constraint that it is about.
+    `reason` None: a rejected case is rejected for the constraint that it is about. axis: what it has otherwise than the
+    plain program: an argument, the shape.
     """
 
     constraint: str
@@ -28,6 +30,7 @@ class CaseDraft:
     options: tuple[tuple[str, Any], ...] = ()
     reason: str | None = None
     delegates: int | None = None
+    axis: str = ""
 
 
 Program = Call | Graph

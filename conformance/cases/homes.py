@@ -8,14 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from npu_assay.conformance.cases.drafts import CaseDraft
+from npu_assay.conformance.cases.drafts import FAR, CaseDraft
+from npu_assay.conformance.cases.families import FAMILIES
 from npu_assay.conformance.cases.limits import Limits
 from npu_assay.conformance.cases.make import Call, Q, quant, seeded, sizes_of
 from npu_assay.conformance.cases.permitted import Shape, fitting
-from npu_assay.conformance.cases.pieces.spelling import FLOATS, INT8, INT16, INTEGERS, codes_quant, in_int8, integers
-from npu_assay.conformance.cases.pieces.subject import Subject
+from npu_assay.conformance.cases.pieces.sizes import listed
+from npu_assay.conformance.cases.pieces.spelling import (
+    FLOATS,
+    INT8,
+    INT16,
+    INTEGERS,
+    STATIC,
+    codes_quant,
+    in_int8,
+    integers,
+)
+from npu_assay.conformance.cases.pieces.subject import FLOAT_STATIC, NONE, SINGLE, Config, Subject
 from npu_assay.conformance.cases.plain import CODES, Plain, asked
 from npu_assay.conformance.cases.variants.thresholds import PAST_ELEMENTS, long_axis
 from npu_assay.conformance.programs.graph import Fill, Quant, Ref, Value
@@ -34,8 +46,15 @@ def has_home(name: str, precision: str) -> bool:
     if own is None or own.at is None:
         return False
     if precision in (*CODES, "fp32"):
-        return True
+        return precision != STATIC[0] or bool(own.values)
     return own.integers if precision == INTEGERS else own.half and precision == "fp16"
+
+
+def has_domain(name: str, precision: str) -> bool:
+    """Whether predicates say what is right for a row's cases in a precision."""
+    own, family = home(name), FAMILIES.get(name)
+    written = family is not None and family.maker(precision) is not None
+    return own is not None and bool(own.values) and not written and has_home(name, precision)
 
 
 def drafts(name: str, precision: str, limits: Limits) -> list[CaseDraft] | None:
@@ -43,13 +62,16 @@ def drafts(name: str, precision: str, limits: Limits) -> list[CaseDraft] | None:
     own = home(name)
     if own is None or not has_home(name, precision):
         return None
-    return asked(_plain(own, precision), precision, limits)
+    return asked(_plain(own, precision, limits), precision, limits)
 
 
-def _plain(own: Operator, precision: str) -> Plain:
+def _plain(own: Operator, precision: str, limits: Limits) -> Plain:
     """Codes of 16 bits are made of those of 8, as all cases are."""
     written = INT8 if precision == INT16 else precision
     more = [(f"shape_{sizes_of(shape)}", called(own, written, shape)) for shape in own.shapes]
+    axes = ()
+    if own.values:
+        axes, more = (*(("shape", *each) for each in more), *_axes(own, written), *_far(own, written, limits)), []
     if precision != "fp16":
         more.append((PAST_ELEMENTS, called(own, written, _large(own))))
     if own.with_indices:
@@ -57,7 +79,10 @@ def _plain(own: Operator, precision: str) -> Plain:
     subject = Subject(
         in_int8(lambda shape: called(own, written, shape)),
         own.shape,
-        open=((0,),) if own.elementwise else (),
+        single=own.shape if own.values else SINGLE,
+        empty=(0, *own.shape[1:]),
+        open=((0,), (2, 3)) if own.values else ((0,),) if own.elementwise else (),
+        config=Config(own.config[0], FLOAT_STATIC, converts=own.config[1]) if own.config else NONE,
         deep=own.elementwise,
         elementwise=own.elementwise,
         reals=own.result == REALS,
@@ -70,7 +95,37 @@ def _plain(own: Operator, precision: str) -> Plain:
         own.moves,
         own.takes if own.bounded else None,
         own.takes is None,
+        axes=axes,
     )
+
+
+def _axes(own: Operator, precision: str) -> Iterator[tuple[str, str, Call]]:
+    """Another value of one argument at a time, by the argument and its value."""
+    for place, (name, values) in enumerate(own.values.items(), 1):
+        for value in values:
+            at = partial(_with_value, own, place, name, value)
+            yield name, f"{name}_{listed(value)}", called(own, precision, at=at)
+
+
+def _far(own: Operator, precision: str, limits: Limits) -> Iterator[tuple[str, str, Call]]:
+    """Calls at the sizes that limits tell, and one past them; names do not tell sizes, which change with limits."""
+    if own.far is None:
+        return
+    for number, size in enumerate(limits.far):
+        for name, (shape, at) in own.far(size).items():
+            axis = f"{FAR}{name}_{number}" if number else f"{FAR}{name}"
+            past_shape, past = own.far(size + 1)[name]
+            yield axis, axis, called(own, precision, shape, lambda _, at=at: at)
+            yield axis, f"{axis}_past", called(own, precision, past_shape, lambda _, at=past: at)
+
+
+def _with_value(own: Operator, place: int, name: str, value: Any, shape: Shape) -> HomeCall:
+    """The plain call with another value of an argument, by its name where the plain call leaves it out."""
+    assert own.at is not None
+    plain = own.at(shape)
+    if place < len(plain.args):
+        return replace(plain, args=(*plain.args[:place], value, *plain.args[place + 1 :]))
+    return replace(plain, kwargs=(*(item for item in plain.kwargs if item[0] != name), (name, value)))
 
 
 def _large(own: Operator) -> Shape:

@@ -6,19 +6,18 @@ have it; cases with a larger kernel of their own are left out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from npu_assay.conformance.cases.drafts import CaseDraft
 from npu_assay.conformance.cases.limits import Limits
 from npu_assay.conformance.cases.make import SUBJECT
 from npu_assay.conformance.cases.ranks import lost_text
-from npu_assay.conformance.programs.graph import Graph, Step
+from npu_assay.conformance.programs.graph import Graph
 
 HEIGHT, AREA = "kernel_height", "kernel_area"
 WRITTEN = 8, 64  # height and area of the largest kernels in other cases
 CONVOLUTION = "aten.convolution.default"
-POOLS = ("aten.avg_pool2d.default", "aten.max_pool2d.default", "aten.max_pool2d_with_indices.default")
 Kernel = tuple[int, int]
 
 
@@ -45,13 +44,11 @@ def within_kernel(limits: Limits, drafts: Sequence[CaseDraft]) -> list[CaseDraft
 
 
 def kernel_of(graph: Graph) -> Kernel | None:
-    """Height and width of the subject's kernel; None where it has none of two dimensions."""
+    """Height and width of a convolution's kernel; None where it has none of two dimensions."""
     step = next(step for step in graph.steps if step.name == SUBJECT)
     sizes: object = None
     if step.op == CONVOLUTION:
         sizes = next((value.shape[2:] for value in graph.values if value.name == step.args[1].name), None)
-    elif step.op in POOLS:
-        sizes = step.args[1] * 2 if len(step.args[1]) == 1 else step.args[1]
     return sizes if isinstance(sizes, tuple) and len(sizes) == 2 else None
 
 
@@ -64,7 +61,7 @@ def _within(draft: CaseDraft, plain: Kernel, height: int, area: int) -> CaseDraf
         return None
     rows = min(kernel[0], height)
     cut = rows, min(kernel[1], area // rows)
-    if not cut[1] or any(2 * p > k for p, k in zip(_padding(draft.graph), cut, strict=True)):
+    if not cut[1]:
         return None
     return replace(draft, graph=_with_kernel(draft.graph, cut))
 
@@ -73,22 +70,8 @@ def _fits(kernel: Kernel, height: int, area: int) -> bool:
     return kernel[0] <= height and kernel[0] * kernel[1] <= area
 
 
-def _padding(graph: Graph) -> Kernel:
-    """What a pool pads, which is at most half of its kernel; a convolution may pad more."""
-    step = next(step for step in graph.steps if step.name == SUBJECT)
-    found = step.args[3] if step.op in POOLS and len(step.args) > 3 else (0, 0)
-    return found if len(found) == 2 else (found[0], found[0])
-
-
 def _with_kernel(graph: Graph, kernel: Kernel) -> Graph:
-    """The model with this kernel in every step that has the subject's weights, or is the subject's pool."""
-    subject = next(step for step in graph.steps if step.name == SUBJECT)
-    if subject.op in POOLS:
-        return replace(graph, steps=_each(graph.steps, subject, lambda s: (*s.args[:1], kernel, *s.args[2:])))
-    name = subject.args[1].name
+    """The model with this kernel in every step that has the subject's weights."""
+    name = next(step for step in graph.steps if step.name == SUBJECT).args[1].name
     values = (replace(v, shape=(*v.shape[:2], *kernel)) if v.name == name else v for v in graph.values)
     return replace(graph, values=tuple(values))
-
-
-def _each(steps: Sequence[Step], like: Step, args: Callable[[Step], tuple[object, ...]]) -> tuple[Step, ...]:
-    return tuple(replace(s, args=args(s)) if s.op == like.op and s.args[1] == like.args[1] else s for s in steps)

@@ -8,7 +8,7 @@ would silently be those of another table.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -18,6 +18,7 @@ from npu_assay.conformance.predicates.own import Definition
 Choice = TypeVar("Choice", int, str)
 SMALLEST_MULTIPLE, LARGEST_MULTIPLE = 2, 256
 DEFAULT_MULTIPLE = 8
+FAR = 64
 
 
 class LimitError(UsageError):
@@ -117,9 +118,15 @@ class Limits:
         """The error for a value that the cases cannot be made from."""
         return LimitError(f"{self.where}: {code} = {found!r}: expected {expected}")
 
-    def unread(self) -> Iterator[str]:
+    @property
+    def far(self) -> tuple[int, ...]:
+        """The whole numbers beside constraints that are far from the sizes of plain programs."""
+        told = (n for each in self.values.values() for n in (each if isinstance(each, tuple) else (each,)))
+        return tuple(sorted({n for n in told if type(n) is int and n >= FAR}))
+
+    def unread(self) -> set[str]:
         """Constraints whose value nobody asked for."""
-        return (code for code in self.values if code not in self.read)
+        return self.values.keys() - self.read
 
 
 def past(multiple: int, *counts: int) -> tuple[int, ...]:

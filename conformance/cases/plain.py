@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from npu_assay.conformance.cases.around import behind_abs, behind_conv
 from npu_assay.conformance.cases.drafts import CaseDraft, accepted, limit, outside, placed, valued
 from npu_assay.conformance.cases.families.elementwise.functions import within_domain
 from npu_assay.conformance.cases.family import STATIC_INT8
@@ -15,13 +16,29 @@ from npu_assay.conformance.cases.limits import Limits
 from npu_assay.conformance.cases.make import Call, model
 from npu_assay.conformance.cases.pieces.contexts import TWO_SCALES, contexts, float_contexts, used_twice
 from npu_assay.conformance.cases.pieces.everywhere import everywhere
-from npu_assay.conformance.cases.pieces.quantization import RESCALED, rescaled
-from npu_assay.conformance.cases.pieces.spelling import FLOATS, INT8, INT16, INTEGERS, opened, spelled
+from npu_assay.conformance.cases.pieces.quantization import (
+    RESCALED,
+    float_same_qparams,
+    moved_ratios,
+    rescaled,
+    same_qparams,
+)
+from npu_assay.conformance.cases.pieces.spelling import (
+    FLOATS,
+    INT8,
+    INT16,
+    INTEGERS,
+    STATIC,
+    as_integers,
+    is_static,
+    opened,
+    spelled,
+)
 from npu_assay.conformance.cases.pieces.subject import Subject
-from npu_assay.conformance.cases.pieces.values import fills
+from npu_assay.conformance.cases.pieces.values import fills, float_layout_values, one_hots
 from npu_assay.conformance.programs.graph import Fill
 
-CODES = (STATIC_INT8, INT8, INT16)
+CODES = (STATIC_INT8, STATIC[0], INT8, INT16)
 
 
 @dataclass(frozen=True)
@@ -29,9 +46,10 @@ class Plain:
     """An operator in one precision, of which nothing is known but how it is called.
 
     subject: its plain call; any shape of `x` goes where each element of the result is made of the one at its
-    place. more: other calls by name. floats: the plain one in fp32. none: without elements. moves: whether nothing is
-    rounded. domain: the only reals that it takes, None for all. listed: whether it takes none but those that `x`
-    is filled with. telling: whether results are finite on any small number.
+    place. more: other calls by name. axes: calls that differ from the plain one in one thing, which the first name
+    tells, and of which predicates say what is right. floats: the plain one in fp32. none: without elements. moves:
+    whether nothing is rounded. domain: the only reals that it takes, None for all. listed: whether it takes none but
+    those that `x` is filled with. telling: whether results are finite on any small number.
     """
 
     subject: Subject
@@ -42,6 +60,7 @@ class Plain:
     domain: tuple[float, float] | None = None
     telling: bool = True
     listed: bool = False
+    axes: tuple[tuple[str, str, Call], ...] = ()
 
     @property
     def rounds(self) -> bool:
@@ -51,10 +70,10 @@ class Plain:
 
 def asked(plain: Plain, precision: str, limits: Limits) -> list[CaseDraft]:
     """The cases of a row in one precision."""
-    if precision in FLOATS:
-        found = list(_on_floats(plain, precision))
+    if precision in FLOATS or is_static(precision):
+        found = list(_on_floats(plain, precision, limits))
     else:
-        found = _static(plain) if precision == STATIC_INT8 else _on_integers(plain, precision, limits)
+        found = _static(plain, limits) if precision == STATIC_INT8 else _on_integers(plain, precision, limits)
     if plain.domain is not None and precision in CODES:
         found = within_domain(found, plain.domain)
     return [draft for draft in found if not _other_numbers(draft)] if plain.listed else found
@@ -67,8 +86,11 @@ def _other_numbers(draft: CaseDraft) -> bool:
 
 def _others(plain: Plain, precision: str) -> list[CaseDraft]:
     """Other sizes, other arguments."""
-    calls = ((name, spelled(u, precision) if precision == INT16 else u) for name, u in plain.more)
-    return [accepted(name, u, plain.subject.prefix) for name, u in calls]
+    calls = (*(("", name, u) for name, u in plain.more), *plain.axes)
+    return [
+        replace(accepted(name, spelled(u, precision) if precision == INT16 else u, plain.subject.prefix), axis=axis)
+        for axis, name, u in calls
+    ]
 
 
 def _empty(plain: Plain) -> Iterator[CaseDraft]:
@@ -83,12 +105,20 @@ def _empty(plain: Plain) -> Iterator[CaseDraft]:
 def _on_integers(plain: Plain, precision: str, limits: Limits) -> list[CaseDraft]:
     """As every row of integer hardware is asked."""
     found = [*everywhere(plain.subject, precision, limits), *_others(plain, precision)]
-    return [*found, *rescaled(plain.subject, precision)] if plain.rounds and precision != INTEGERS else found
+    if plain.axes:
+        found += one_hots(plain.subject.call(precision), spots=3)
+        if "code_dtype" in limits and precision != INTEGERS:
+            found.append(outside("code_dtype", "int32", as_integers(plain.subject.call(precision))))
+    if precision == INTEGERS or not plain.rounds:
+        return found
+    ratios = moved_ratios(plain.subject, precision) if plain.axes else ()
+    return [*found, *rescaled(plain.subject, precision), *ratios]
 
 
-def _static(plain: Plain) -> list[CaseDraft]:
+def _static(plain: Plain, limits: Limits) -> list[CaseDraft]:
     """As rows without precisions are asked."""
     u, prefix = plain.subject.call(STATIC_INT8), plain.subject.prefix
+    alike = "same_qparams" in limits
     around = contexts(u, prefix) if plain.subject.reals else _plain_contexts(u)
     return [
         accepted("baseline", u, prefix),
@@ -96,9 +126,19 @@ def _static(plain: Plain) -> list[CaseDraft]:
         *_others(plain, STATIC_INT8),
         *_empty(plain),
         *(_on_its_reals(plain, u, draft) for draft in around),
+        *(_among(u) if plain.axes else ()),
+        *(same_qparams(u, prefix) if alike else ()),
         *fills(u, prefix),
-        *(valued(f"scale_{name}", replace(u, y=y), prefix) for name, y in RESCALED if plain.rounds),
+        *(valued(f"scale_{name}", replace(u, y=y), prefix) for name, y in RESCALED if plain.rounds and not alike),
     ]
+
+
+def _among(u: Call) -> Iterator[CaseDraft]:
+    """Contexts of an operator that has a domain, and numbers that show wrong axes."""
+    yield placed("behind_abs", u, behind_abs)
+    if u.x.shape[0] == 1 and len(u.x.shape) in (3, 4):
+        yield placed("behind_conv", u, behind_conv)
+    yield from one_hots(u)
 
 
 def _on_its_reals(plain: Plain, u: Call, draft: CaseDraft) -> CaseDraft:
@@ -122,9 +162,16 @@ def _plain_contexts(u: Call) -> Iterator[CaseDraft]:
 TELLING = (0.0, -0.0, 0.5, -0.5, 1.5, -1.5, 2.5, -2.5, 1 / 3, -1 / 3, 3.0, -3.0, 2.0**-10, -(2.0**-10), 60.0, -60.0)
 
 
-def _on_floats(plain: Plain, precision: str) -> Iterator[CaseDraft]:
+def _on_floats(plain: Plain, precision: str, limits: Limits) -> Iterator[CaseDraft]:
     """As rows of single and half precision are asked."""
     u, prefix = plain.subject.call(precision), plain.subject.prefix
+    if plain.axes:
+        yield from (*everywhere(plain.subject, precision, limits), *_others(plain, precision))
+        yield from float_layout_values(u)
+        if is_static(precision):
+            alike = "same_qparams" in limits
+            yield from float_same_qparams(u) if alike else rescaled(plain.subject, precision)
+        return
     yield accepted("baseline", u, prefix)
     yield from _others(plain, precision)
     yield from float_contexts(u, precision) if plain.subject.reals else (placed("used_twice", used_twice(u)),)

@@ -17,8 +17,9 @@ from npu_assay.conformance.cases.make import SUBJECT, model
 from npu_assay.conformance.cases.pieces.sizes import static_sizes
 from npu_assay.conformance.cases.pieces.spelling import INT8, INTEGERS
 from npu_assay.conformance.cases.variants import integer_dims, integer_operands, integer_windows
+from npu_assay.conformance.programs.graph import Graph
 from npu_assay.conformance.table import INTEGER_PRECISIONS, Row
-from npu_assay.reference.operators import VIEWS
+from npu_assay.reference.operators import HOMES, VIEWS
 
 
 def drafts(row: Row, precision: str, limits: Limits) -> list[CaseDraft] | None:
@@ -29,15 +30,48 @@ def drafts(row: Row, precision: str, limits: Limits) -> list[CaseDraft] | None:
         return found
     found = homes.drafts(named.name, precision, limits)
     if found is not None:
-        return found
+        return _of_domain(named, precision, limits, found) if homes.has_domain(named.name, precision) else found
     elsewhere = _elsewhere(named, precision)
     return None if elsewhere is None else borrowed(precision, limits, elsewhere)
+
+
+BASELINES = (
+    *(name for name, family in FAMILIES.items() if family.plain is not None),
+    *(name for name in HOMES if homes.has_domain(name, STATIC_INT8)),
+)
+"""The operators that have a plain program in static int8."""
+
+
+def baseline(name: str) -> Graph:
+    """The plain program of an operator in static int8. Raises KeyError for one that has none."""
+    if name not in BASELINES:
+        raise KeyError(name)
+    return (drafts(Row(name, "", name, None, (), ()), STATIC_INT8, Limits()) or [])[0].graph
 
 
 def _elsewhere(row: Row, precision: str) -> list[CaseDraft] | None:
     """The drafts of the row's family in the precision that is nearest to one that it does not know."""
     made = (_of_family(replace(row, precisions=(other,)), other, Limits()) for other in FROM.get(precision, ()))
     return next((found for found in made if found is not None), None)
+
+
+def _of_domain(row: Row, precision: str, limits: Limits, found: list[CaseDraft]) -> list[CaseDraft]:
+    """With what rows of integers are asked besides, without options that nobody takes."""
+    if precision in INTEGER_PRECISIONS:
+        return [*found, *_swept(row, precision, limits)]
+    return found if OPTIONS in limits else [draft for draft in found if not draft.options and draft.delegates is None]
+
+
+def thinned(row: Row, precision: str, drafts: list[CaseDraft]) -> list[CaseDraft]:
+    """Fewer in a precision whose rules another one of the row has, too."""
+    if precision in INTEGER_PRECISIONS:
+        if precision == INT8 or (precision == INTEGERS and INT8 not in row.precisions):
+            return drafts
+        shown = {id(draft) for draft in _thinned(drafts, FEW_INTEGERS)}
+        return [draft for draft in drafts if id(draft) in shown or draft.side == "value"]
+    if precision == "fp16" or (precision == "static_int8" and "static_int8_per_channel" in row.precisions):
+        return _thinned(drafts, FEW[precision])
+    return drafts
 
 
 def _of_family(row: Row, precision: str, limits: Limits) -> list[CaseDraft] | None:
@@ -75,9 +109,7 @@ def _floats(row: Row, precision: str, limits: Limits, found: list[CaseDraft]) ->
         found = [draft for draft in found if not draft.options and draft.delegates is None]
     if STATIC in limits and not any(draft.constraint == STATIC for draft in found):
         found = _with_static_shapes(found)
-    if precision == "fp16" or (precision == "static_int8" and "static_int8_per_channel" in row.precisions):
-        return _thinned(found, FEW[precision])
-    return found
+    return thinned(row, precision, found)
 
 
 def _with_static_shapes(found: Iterable[CaseDraft]) -> list[CaseDraft]:
@@ -113,15 +145,15 @@ FEW_INTEGERS = 4
 def _integers(row: Row, precision: str, limits: Limits, found: list[CaseDraft]) -> list[CaseDraft]:
     """But for numbers, fewer where the row is the same in another precision."""
     found = [draft for draft in found if precision != INTEGERS or not _is_mixed(draft)]
-    more = [
+    return [*thinned(row, precision, found), *_swept(row, precision, limits)]
+
+
+def _swept(row: Row, precision: str, limits: Limits) -> list[CaseDraft]:
+    return [
         *integer_windows.swept(row.name, precision, limits),
         *integer_operands.swept(row.name, precision),
         *integer_dims.swept(row.name, precision, limits),
     ]
-    if precision == INT8 or (precision == INTEGERS and INT8 not in row.precisions):
-        return [*found, *more]
-    shown = {id(draft) for draft in _thinned(found, FEW_INTEGERS)}
-    return [*(draft for draft in found if id(draft) in shown or draft.side == "value"), *more]
 
 
 def _is_mixed(draft: CaseDraft) -> bool:

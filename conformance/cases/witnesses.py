@@ -44,9 +44,9 @@ def shipped() -> Mapping[str, Mapping[str, Any]]:
     return found
 
 
-def witnesses(key: str, drafts: Sequence[CaseDraft]) -> Iterator[CaseDraft]:
-    """The cases that were found for a row of this content, from its drafts."""
-    found = shipped().get(key, {}).get("cases", ())
+def witnesses(told: Mapping[str, Any], drafts: Sequence[CaseDraft]) -> Iterator[CaseDraft]:
+    """The cases that were found for a row, from its drafts."""
+    found = told.get("cases", ())
     starts = {name_of(draft): draft for draft in drafts} if found else {}
     for each in found:
         start, options = starts.get(each["start"]), starts.get(each.get("options", each["start"]))

@@ -1,7 +1,8 @@
 """The constraints of a table as predicates: the table's own definitions, else the suite's in `definitions.toml`.
 
-A constraint has a definition per kind of rows (`KINDS`), and perhaps another one for an operator. The suite's cases are
-written by hand, not generated from these predicates; a test compares the two case by case.
+A constraint has a definition per kind of rows (`KINDS`), and perhaps another one for an operator. Cases of an
+operator that has a domain get their verdicts from these predicates; others are written by hand, and a test compares the
+two case by case.
 """
 
 from __future__ import annotations

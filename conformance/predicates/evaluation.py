@@ -16,7 +16,7 @@ from functools import cache, lru_cache
 from types import MappingProxyType
 from typing import Any
 
-from npu_assay.conformance.predicates.grammar import Atom, Predicate, PredicateError, features_in
+from npu_assay.conformance.predicates.grammar import VALUE, Atom, Predicate, PredicateError, features_in
 
 Find = Callable[[str], Any]
 """The value of a name. Raises Undefined when the application has no such feature."""
@@ -123,7 +123,8 @@ def value(tree: ast.expr, find: Find) -> Any:
         case ast.Attribute(value=owner, attr=name):
             return _attribute(value(owner, find), name, owner)
         case ast.Subscript(value=owner, slice=index):
-            return _item(value(owner, find), value(index, find))
+            told = isinstance(owner, ast.Name) and owner.id == VALUE
+            return _item(value(owner, find), value(index, find), told)
         case ast.Tuple(elts=items) | ast.List(elts=items):
             return tuple(value(item, find) for item in items)
         case ast.Compare(left=left, ops=[ast.Is() | ast.IsNot() as op]):
@@ -189,10 +190,13 @@ def _attribute(owner: Any, name: str, tree: ast.expr) -> Any:
     return found
 
 
-def _item(owner: Any, index: Any) -> Any:
+def _item(owner: Any, index: Any, told: bool) -> Any:
+    """An item of a list; of one that a table tells there must be one."""
     if not isinstance(owner, tuple) or type(index) is not int:
         raise TypeError(f"found [{index!r}] of {owner!r}, expected a list and a whole number")
     if not -len(owner) <= index < len(owner):
+        if told:
+            raise TypeError(f"found [{index}] of {owner!r}, expected a longer list")
         raise Undefined(index)
     if owner[index] is None:  # the bound of a clamp that has none
         raise Undefined(index)

@@ -7,7 +7,7 @@ loaded by what judges.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib import import_module
 from types import MappingProxyType
@@ -175,6 +175,9 @@ class Operator:
     at: the operator's arguments for an `X` of a shape; None where cases are written by hand. shape: the plain one.
         shapes: others, of other ranks and sizes.
     spellings: other arguments by name, for the plain shape.
+    values: other values of the arguments behind `X`, by their names in the schema's order. Where this is given,
+        predicates say what is right for each of these calls, and for those of other shapes and spellings.
+    far: calls by name, each with its shape, in which something has a size; sizes come from the limits of a row.
     takes, gives: the reals that `X` and the result have, which quantizations are chosen for; None: about -6.5 to 6.2.
     bounded: whether `X` may hold no reals but those within `takes`.
     result: "reals", "truths" or "indices" (which nobody quantizes).
@@ -193,6 +196,8 @@ class Operator:
     ieee: "module:function" of `npu_assay.reference.integer` where floats have one result to the last bit though
         they are not computed in one operation.
     dynamic: the same where XNNPACK quantizes the first operand at run time.
+    config: the class that XNNPACK's partitioner knows it by, and whether it computes codes in floats; of operators
+        with `values`.
     kernels: how far XNNPACK's kernels may be off besides.
     integers, half, empty: whether torch computes it on whole numbers, on float16, on no elements along axis 0.
     onnx: the ONNX operator that computes it, of its first argument or as "Kind(argument, argument)" of those; or
@@ -207,6 +212,8 @@ class Operator:
     shape: Shape = IMAGE
     shapes: tuple[Shape, ...] = ()
     spellings: tuple[tuple[str, Callable[[Shape], Call]], ...] = ()
+    values: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    far: Callable[[int], Mapping[str, tuple[Shape, Call]]] | None = None
     takes: Range | None = None
     gives: Range | None = None
     bounded: bool = False
@@ -222,6 +229,7 @@ class Operator:
     rounding: str = ""
     ieee: str = ""
     dynamic: str = ""
+    config: tuple[str, bool] | None = None
     kernels: Kernels | None = None
     integers: bool = False
     half: bool = True

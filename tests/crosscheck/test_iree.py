@@ -19,7 +19,7 @@ def test_plain_operators_pass() -> None:
 
 
 def test_what_has_no_form_is_refused() -> None:
-    name = "aten.avg_pool2d.default/divisor_override/outside/4"
+    name = "aten.avg_pool2d.default/divisor_override/outside/divisor_override_3"
     found = results(SPEC, [name])[name]
     assert (found.verdict, found.status) == ("reject", "pass")
     assert found.reasons is not None and {reason.code for reason in found.reasons} == {"divisor_override"}

@@ -40,9 +40,7 @@ def bounded(limits: Limits, drafts: Sequence[CaseDraft]) -> list[CaseDraft]:
     """
     known = ((code, defined.holds) for code, defined in limits.own)
     own = [Limit(code, holds, limits.own_values.get(code)) for code, holds in known if holds is not None]
-    plain = next((d for d in drafts if (d.constraint, d.side, d.variant) == (OPERATOR, "accept", "baseline")), None)
-    if plain is None:
-        raise LimitError(f"{limits.where}: {_texts(own)}: the row has no plain program to begin with; {ADVICE}")
+    plain = _plain(limits, own, drafts)
     asked = repr((own, limits.common, drafts, sorted(outside_features())))
     if asked not in _KNOWN:
         try:
@@ -50,6 +48,35 @@ def bounded(limits: Limits, drafts: Sequence[CaseDraft]) -> list[CaseDraft]:
         except PredicateError as error:
             raise LimitError(f"{limits.where}: {error}") from error
     return list(_KNOWN[asked])
+
+
+def turned(limits: Limits, own: Sequence[Limit], drafts: Sequence[CaseDraft]) -> list[CaseDraft]:
+    """The drafts, each with the knobs turned with which the plain program keeps a row's limits; mostly none.
+
+    Raises LimitError where no program near the plain one keeps them.
+    """
+    search = Search(_plain(limits, own, drafts).graph, own)
+    if search.start is not None and search.start.right:
+        return list(drafts)
+    _check(limits, search)
+    bases = search.bases() or _reached(search)
+    if not bases:
+        raise _unkept(limits, own, search)
+    return [replace(draft, graph=_turned(search, bases[0], draft.graph)) for draft in drafts]
+
+
+def _turned(search: Search, base: Look, graph: Graph) -> Graph:
+    """A program with the knobs of the plain one turned as in a base."""
+    for number, place in base.turns:
+        graph = search.knobs[number].turn(graph, place) or graph
+    return graph
+
+
+def _plain(limits: Limits, own: Sequence[Limit], drafts: Sequence[CaseDraft]) -> CaseDraft:
+    found = next((d for d in drafts if (d.constraint, d.side, d.variant) == (OPERATOR, "accept", "baseline")), None)
+    if found is None:
+        raise LimitError(f"{limits.where}: {_texts(own)}: the row has no plain program to begin with; {ADVICE}")
+    return found
 
 
 def _bounded(
@@ -135,7 +162,10 @@ def _texts(own: Sequence[Limit]) -> str:
 def _fitted(draft: CaseDraft, search: Search, base: Look) -> Iterator[CaseDraft]:
     """The draft, with knobs turned as for the plain program where it breaks a limit; nothing where that is no use."""
     found = seen(draft.graph, (), search.limits)
-    if found is None or found.right or (draft.expect == "reject" and False not in found.truths):
+    broken = (
+        [] if found is None else [own.code for own, t in zip(search.limits, found.truths, strict=True) if t is False]
+    )
+    if found is None or found.right or (draft.expect == "reject" and broken in ([], [draft.constraint])):
         yield draft  # what is rejected for something else, too, where a limit is undefined
     elif None in found.truths and False not in found.truths:
         yield replace(draft, constraint=OPERATOR, side="context", expect="unspecified", reason=None, delegates=None)
@@ -144,10 +174,7 @@ def _fitted(draft: CaseDraft, search: Search, base: Look) -> Iterator[CaseDraft]
         if named is not None:
             yield replace(draft, variant=named[0], graph=named[1])
     elif draft.constraint == OPERATOR or draft.constraint in WHATEVER_SIZES:
-        graph = draft.graph
-        for number, place in base.turns:
-            turned = search.knobs[number].turn(graph, place)
-            graph = graph if turned is None else turned
+        graph = _turned(search, base, draft.graph)
         turned_too = seen(graph, (), search.limits)
         right = turned_too is not None and turned_too.right
         look = turned_too if right else Search(graph, search.limits, FEWER).repaired(thorough=False)

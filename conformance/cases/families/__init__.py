@@ -19,11 +19,7 @@ from npu_assay.conformance.cases.families import (
 from npu_assay.conformance.cases.families.elementwise import arithmetic, bounds, functions, prelu
 from npu_assay.conformance.cases.families.layout import concatenation, copies, permutation, views
 from npu_assay.conformance.cases.families.linear import linear, matrices
-from npu_assay.conformance.cases.families.pooling import average, maximum
 from npu_assay.conformance.cases.family import Family
-from npu_assay.conformance.cases.limits import Limits
-from npu_assay.conformance.cases.make import model
-from npu_assay.conformance.programs.graph import Graph
 
 FAMILIES: Mapping[str, Family] = MappingProxyType(
     {
@@ -40,8 +36,6 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         **views.FAMILIES,
         **slicing.FAMILIES,
         **padding.FAMILIES,
-        **average.FAMILIES,
-        **maximum.FAMILIES,
         **resize.FAMILIES,
         **reduction.FAMILIES,
         **softmax.FAMILIES,
@@ -50,13 +44,3 @@ FAMILIES: Mapping[str, Family] = MappingProxyType(
         **conversion.FAMILIES,
     }
 )
-BASELINES = tuple(name for name, family in FAMILIES.items() if family.plain is not None)
-"""The operators that have a plain model in static int8."""
-
-
-def baseline(name: str, limits: Limits | None = None) -> Graph:
-    """The plain model of an operator in static int8. Raises KeyError for one that has none."""
-    plain = FAMILIES[name].plain
-    if plain is None:
-        raise KeyError(name)
-    return model(*plain(Limits() if limits is None else limits))

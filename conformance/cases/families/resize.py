@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from npu_assay.conformance.cases.around import behind_abs, behind_conv
 from npu_assay.conformance.cases.drafts import CaseDraft, accepted, limit, outside, placed, valued
-from npu_assay.conformance.cases.families.pooling.windows import WINDOWED, Window, integer_window, window_sizes
 from npu_assay.conformance.cases.family import Family
 from npu_assay.conformance.cases.limits import Limits, past
-from npu_assay.conformance.cases.make import Call, bare, call, label, model
+from npu_assay.conformance.cases.make import Call, X, bare, call, label, model
 from npu_assay.conformance.cases.permitted import growth
 from npu_assay.conformance.cases.pieces.contexts import contexts
 from npu_assay.conformance.cases.pieces.everywhere import everywhere
 from npu_assay.conformance.cases.pieces.placed import Placed
-from npu_assay.conformance.cases.pieces.quantization import same_qparams
-from npu_assay.conformance.cases.pieces.sizes import listed
-from npu_assay.conformance.cases.pieces.spelling import IMAGE, call_on, opened, real
+from npu_assay.conformance.cases.pieces.quantization import moved_ratios, rescaled, same_qparams
+from npu_assay.conformance.cases.pieces.sizes import Arguments, listed
+from npu_assay.conformance.cases.pieces.spelling import IMAGE, call_on, in_int8, opened, real
 from npu_assay.conformance.cases.pieces.subject import Config, Subject
-from npu_assay.conformance.cases.pieces.values import float_layout_values, layout_values
+from npu_assay.conformance.cases.pieces.values import float_layout_values, layout_values, one_hots
+from npu_assay.conformance.programs.graph import Fill, Graph
 
 # ------------------------------------------------------------------------------------ static int8
 
@@ -152,6 +153,57 @@ def _doubled(precision: str, shape: tuple[int, ...]) -> Call:
 
 # ------------------------------------------------------------------------------------ integers
 
+WINDOWED = (1, 3, 6, 8)
+
+
+@dataclass(frozen=True)
+class Window:
+    """A row; args: what stands after `x`; more: names and arguments of other uses."""
+
+    op: str
+    args: tuple[Any, ...]
+    more: Arguments = ()
+    shapes: tuple[tuple[int, ...], ...] = ()
+    open: tuple[tuple[int, ...], ...] = ((0,),)
+
+    @property
+    def subject(self) -> Subject:
+        """What all rows are made from."""
+        return Subject(
+            in_int8(lambda shape: call(self.op, shape, *self.args)),
+            shape=WINDOWED,
+            shapes=self.shapes,
+            open=self.open,
+            deep=False,
+        )
+
+    def of(self, precision: str, shape: tuple[int, ...], *args: Any) -> Graph:
+        """The model of other arguments."""
+        return model(replace(self.subject.call(precision, shape), args=(X, *args)))
+
+
+def integer_window(window: Window, precision: str, limits: Limits) -> list[CaseDraft]:
+    """What every one of them has."""
+    subject = window.subject
+    u = subject.call(precision)
+    drafts = everywhere(subject, precision, limits)
+    drafts += [accepted(name, replace(u, args=(X, *args)).with_x(fill=Fill(seed=3))) for name, args in window.more]
+    drafts += one_hots(u, spots=3)
+    if "batch" not in limits:
+        drafts.append(accepted("several_images", subject.call(precision, (2, *WINDOWED[1:]))))
+    return [*drafts, *rescaled(subject, precision), *moved_ratios(subject, precision)]
+
+
+def _ranks_and_batches(window: Window, precision: str, limits: Limits) -> Iterator[CaseDraft]:
+    if "rank" in limits:
+        limits.value("rank", (3, 4))
+        yield limit("rank", "4", window.of(precision, WINDOWED, *window.args))
+        yield limit("rank", "3", window.of(precision, WINDOWED[1:], *window.args))
+    if "batch" in limits:
+        limits.fixed("batch", 1)
+        yield limit("batch", "1", window.of(precision, WINDOWED, *window.args))
+        yield outside("batch", "2", window.of(precision, (2, *WINDOWED[1:]), *window.args))
+
 
 def integer_upsample_cases(op: str, precision: str, limits: Limits) -> list[CaseDraft]:
     """Upsampling by sizes or by factors."""
@@ -159,7 +211,7 @@ def integer_upsample_cases(op: str, precision: str, limits: Limits) -> list[Case
     rest = (lambda size, factors: (size, factors)) if nearest else (lambda size, factors: (size, False, factors))
     is_open = () if nearest else ((0,),)
     window = Window(op, rest(None, (2.0, 2.0)), (("by_size", rest((12, 16), None)),), ((1, 1, 3, 2),), is_open)
-    drafts = [*integer_window(window, precision, limits), *window_sizes(window, precision, limits)]
+    drafts = [*integer_window(window, precision, limits), *_ranks_and_batches(window, precision, limits)]
     more = (("three", (3.0, 3.0)), ("factors_differ", (2.0, 3.0)), ("fraction", (1.5, 2.5)))
     if "resize_scale" in limits:
         listed = limits.some_of("resize_scale", (2, 4, 8))

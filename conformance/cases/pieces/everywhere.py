@@ -51,7 +51,7 @@ def dtypes(subject: Subject, precision: str, limits: Limits) -> Iterator[CaseDra
         unsigned = Quant(f32(0.05), 131, 0, 255, dtype="uint8")
         yield limit("dtype", "int8", u.with_x(fill=Fill("ramp")))
         codes = activations(replace(u, y=unsigned), quant=unsigned)
-        yield placed("uint8", codes) if subject.converts else outside("dtype", "uint8", codes)
+        yield placed("uint8", codes) if subject.config.converts else outside("dtype", "uint8", codes)
     elif precision in FLOATS:
         yield limit("dtype", u.x.dtype, u.with_x(fill=other_numbers(u.x.fill)))
         for dtype in first_few(("bfloat16", "float64"), precision):

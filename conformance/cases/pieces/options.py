@@ -87,7 +87,7 @@ def another(subject: Subject) -> str:
 
 def per_op_mode(subject: Subject, precision: str, limits: Limits) -> Iterator[CaseDraft]:
     """One delegate for the whole model, or one for each operator (and each node that quantizes for it)."""
-    if is_static(precision) and subject.converts:
+    if is_static(precision) and subject.config.converts:
         return
     u = subject.call(precision)
     graph = model(u) if is_static(precision) else between_two_abs(u)

@@ -20,15 +20,18 @@ class Config:
     """What XNNPACK's partitioner knows an operator by, for tables that have its options.
 
     name: the class that `configs` selects. supports: the config precisions that it has. as_float: whether a quantized
-    call runs in floats when config_precisions names FP32 alone.
+    call runs in floats when config_precisions names FP32 alone. converts: whether it always does, between
+    conversions, whatever the codes.
     """
 
     name: str
     supports: tuple[str, ...] = FLOAT
     as_float: bool = True
+    converts: bool = False
 
 
 NONE = Config("", ())
+SINGLE = (1, 1, 1, 1)
 
 
 @dataclass(frozen=True)
@@ -38,15 +41,14 @@ class Subject:
     shapes: others to try. single: the smallest one. empty: one without elements that torch takes. open: groups of axes
     whose sizes may be open. deep: whether `at` takes any rank. elementwise: the result has the shape of `x`. reals:
     whether the result is a real number, as no comparison's is. whole: whether torch computes it on int32, too. product:
-    whether it has quantized weights, so that its activations must be quantized as well. converts: whether a quantized
-    call is computed in floats between conversions, whatever the codes. prefix: what makes `x`: an abs, for an operator
-    that computes nothing or takes no negative numbers.
+    whether it has quantized weights, so that its activations must be quantized as well. prefix: what makes `x`: an abs,
+    for an operator that computes nothing or takes no negative numbers.
     """
 
     at: Callable[[str, Shape], Call]
     shape: Shape = IMAGE
     shapes: tuple[Shape, ...] = ()
-    single: Shape = (1, 1, 1, 1)
+    single: Shape = SINGLE
     empty: Shape = (0, 3, 4, 5)
     open: tuple[Shape, ...] = ((0,), (0, 1, 2, 3))
     deep: bool = True
@@ -54,7 +56,6 @@ class Subject:
     reals: bool = True
     whole: bool = False
     product: bool = False
-    converts: bool = False
     prefix: Prefix = bare
     config: Config = NONE
 

@@ -13,12 +13,10 @@ from typing import Any
 
 from npu_assay.conformance.cases.drafts import CaseDraft, accepted, valued
 from npu_assay.conformance.cases.families.convolution.integers import Convolution, no_transposed
-from npu_assay.conformance.cases.families.pooling.maximum import INDICES
-from npu_assay.conformance.cases.families.pooling.windows import ADAPTIVE
 from npu_assay.conformance.cases.limits import Limits
 from npu_assay.conformance.cases.make import call, model, sizes_of
 from npu_assay.conformance.cases.pieces.spelling import CONVOLUTION, INT8, INTEGERS, spelled
-from npu_assay.conformance.cases.variants.windows import AVERAGE, MAXIMUM
+from npu_assay.conformance.cases.variants.windows import ADAPTIVE, AVERAGE, INDICES, MAXIMUM
 from npu_assay.conformance.programs.graph import Graph
 
 Pair = tuple[int, int]

@@ -19,6 +19,7 @@ from npu_assay.conformance.cases.pieces.spelling import call_on, is_static, real
 from npu_assay.conformance.programs.graph import Fill
 
 AVERAGE, MAXIMUM = "aten.avg_pool2d.default", "aten.max_pool2d.default"
+ADAPTIVE, INDICES = "aten._adaptive_avg_pool2d.default", "aten.max_pool2d_with_indices.default"
 CONV1, CONV2 = "aten.conv1d.default", "aten.conv2d.default"
 TALL, WIDE = (2, 3, 11, 7), (1, 5, 6, 13)
 FAR = quant(0.05, -101)
