@@ -168,7 +168,7 @@ def only_cluster(program: ExportedProgram) -> Cluster:
     if found is None or not set(centres) <= set(found.members):
         names = ", ".join(n.name for n in centres) or "nothing that computes"
         expected = "one operator between dequantize and quantize nodes"
-        raise BackendError("a delegated subgraph", found=names, expected=expected, where="preprocess")
+        raise BackendError("a delegated subgraph", names, expected, "preprocess")
     return found
 
 
@@ -366,7 +366,7 @@ def arguments_of(node: fx.Node) -> dict[str, Any]:
     """
     given, op = _by_name(node), target_name(node.target)
     if given is None:
-        raise BackendError("arguments by name", found="no schema", expected="an ATen operator", where=op)
+        raise BackendError("arguments by name", "no schema", "an ATen operator", op)
     return {name: _plain(value) for name, value in given.items() if not any(_nodes(value))}
 
 

@@ -42,9 +42,9 @@ class ExecutorchProgramManager:
             if program.dialect != ExecutionVerifier.dialect:
                 raise ExirError(
                     "program of another dialect",
-                    found=program.dialect,
-                    expected="EXECUTION, as to_executorch makes it",
-                    where=f"method {name!r}",
+                    program.dialect,
+                    "EXECUTION, as to_executorch makes it",
+                    f"method {name!r}",
                 )
         self._programs = dict(execution_programs)
         self._constants = check_constant_methods(config_methods, execution_programs)
@@ -95,15 +95,13 @@ class ExecutorchProgramManager:
         """Write the file, whole or not at all. Raises ValueError unless the path ends with .pte."""
         target = Path(path)
         if target.suffix != ".pte":
-            raise ExirError(
-                "file of another kind", found=target.name, expected="a name that ends with .pte", where="path"
-            )
+            raise ExirError("file of another kind", target.name, "a name that ends with .pte", "path")
         write_whole(target, self.buffer)
 
     @staticmethod
     def _of(found: Mapping[str, T], name: str) -> T:
         if name not in found:
-            raise ExirError("unknown method", found=repr(name), expected=f"one of {sorted(found)}", where="method_name")
+            raise ExirError("unknown method", repr(name), f"one of {sorted(found)}", "method_name")
         return found[name]
 
 
@@ -112,12 +110,12 @@ def _check_programs(programs: object) -> None:
     if not isinstance(programs, Mapping):
         raise ExirError(
             "programs of the wrong type",
-            found=type(programs).__name__,
-            expected="a dict from method name to its program",
-            where="execution_programs",
+            type(programs).__name__,
+            "a dict from method name to its program",
+            "execution_programs",
         )
     for name, program in programs.items():
         check_method_name(name, "execution_programs")
         if not isinstance(program, ExportedProgram):
             found = type(program).__name__
-            raise ExirError("not a program", found=found, expected="an ExportedProgram", where=f"method {name!r}")
+            raise ExirError("not a program", found, "an ExportedProgram", f"method {name!r}")

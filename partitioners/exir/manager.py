@@ -135,9 +135,7 @@ class EdgeProgramManager:
     def _check_methods(self, names: Iterable[str], where: str) -> None:
         for name in names:
             if name not in self._programs:
-                raise ExirError(
-                    "unknown method", found=repr(name), expected=f"one of {sorted(self._programs)}", where=where
-                )
+                raise ExirError("unknown method", repr(name), f"one of {sorted(self._programs)}", where)
 
 
 def with_exceptions(
@@ -160,15 +158,15 @@ def by_method(programs: object, where: str) -> dict[str, ExportedProgram]:
     if not isinstance(programs, Mapping):
         programs = {"forward": programs}
     if not programs:
-        raise ExirError("no programs", found="an empty dict", expected="at least one ExportedProgram", where=where)
+        raise ExirError("no programs", "an empty dict", "at least one ExportedProgram", where)
     for name, program in programs.items():
         check_method_name(name, where)
         if not isinstance(program, ExportedProgram):
             raise ExirError(
                 "not a program",
-                found=f"{type(program).__name__} for method {name!r}",
-                expected="an ExportedProgram, as torch.export.export returns",
-                where=where,
+                f"{type(program).__name__} for method {name!r}",
+                "an ExportedProgram, as torch.export.export returns",
+                where,
             )
     return dict(programs)
 
@@ -180,8 +178,8 @@ def check_passes(passes: object) -> Sequence[GraphPass]:
     if not isinstance(passes, (list, tuple)):
         raise ExirError(
             "passes of the wrong type",
-            found=type(passes).__name__,
-            expected="a list of passes, or a dict of such lists by method",
-            where="passes",
+            type(passes).__name__,
+            "a list of passes, or a dict of such lists by method",
+            "passes",
         )
     return passes

@@ -83,7 +83,7 @@ def only_plain(program: ExportedProgram) -> PlainOperator:
     found = find_plain(nodes[0], constant_values(program)) if len(nodes) == 1 else None
     if found is None:
         names = ", ".join(n.name for n in nodes) or "nothing that computes"
-        raise BackendError("a delegated subgraph", found=names, expected="one plain operator", where="preprocess")
+        raise BackendError("a delegated subgraph", names, "one plain operator", "preprocess")
     return found
 
 

@@ -56,18 +56,13 @@ def check_operators(graph: fx.Graph) -> None:
     """Raise EdgeError for the first node whose target is a plain torch overload or a module call."""
     for node in graph.nodes:
         if node.op in ("call_module", "call_method"):
-            raise EdgeError(
-                "a call that is not a function",
-                found=f"{node.op} {node.target}",
-                expected="call_function",
-                where=node.name,
-            )
+            raise EdgeError("a call that is not a function", f"{node.op} {node.target}", "call_function", node.name)
         if isinstance(node.target, OpOverload) and target_name(node.target) not in PLAIN_ATEN:
             raise EdgeError(
                 "operator of another dialect",
-                found=f"torch operator {target_name(node.target)}",
-                expected="an edge operator",
-                where=node.name,
+                f"torch operator {target_name(node.target)}",
+                "an edge operator",
+                node.name,
             )
 
 
@@ -138,10 +133,7 @@ def check_program(program: ExportedProgram) -> None:
         EdgeVerifier().check(program)
     except SpecViolationError as error:
         raise EdgeError(
-            str(error).splitlines()[0].rstrip(". "),
-            found="an invalid program",
-            expected="valid edge dialect",
-            where="edge program",
+            str(error).splitlines()[0].rstrip(". "), "an invalid program", "valid edge dialect", "edge program"
         ) from error
 
 
@@ -228,10 +220,7 @@ def edge_program(
     unknown = sorted(set(constants) - {n.name for n in placeholders})
     if unknown:
         raise EdgeError(
-            "constant without a placeholder",
-            found=unknown[0],
-            expected=f"one of {[n.name for n in placeholders]}",
-            where="constants",
+            "constant without a placeholder", unknown[0], f"one of {[n.name for n in placeholders]}", "constants"
         )
     outputs = [OutputSpec(OutputKind.USER_OUTPUT, argument(a), None) for a in output_values(graph)]
     signature = ExportGraphSignature([_input_spec(n, constants) for n in placeholders], outputs)
@@ -243,9 +232,7 @@ def output_values(graph: fx.Graph) -> tuple[Any, ...]:
     node = graph.output_node()
     values = node.args[0]
     if not isinstance(values, (tuple, list)):
-        raise EdgeError(
-            "output in an unusual form", found=type(values).__name__, expected="a tuple of nodes", where=node.name
-        )
+        raise EdgeError("output in an unusual form", type(values).__name__, "a tuple of nodes", node.name)
     return tuple(values)
 
 

@@ -54,7 +54,7 @@ def run_program(
     """
     if original_modules and runtimes:
         found = ", ".join(sorted(runtimes))
-        raise InputError("runtimes that nothing runs on", found=found, expected="none", where="original_modules")
+        raise InputError("runtimes that nothing runs on", found, "none", "original_modules")
     values = _graph_inputs(program, inputs)
     with torch.no_grad():
         for node in program.graph.nodes:
@@ -100,9 +100,9 @@ def run_delegate(
         known = sorted({*runtimes, *registered_runtimes()})
         raise BackendError(
             "no runtime for its backend",
-            found=repr(lowered.backend_id),
-            expected=f"one of {known}, or original_modules=True to run what the blob was compiled from",
-            where=where,
+            repr(lowered.backend_id),
+            f"one of {known}, or original_modules=True to run what the blob was compiled from",
+            where,
         )
     outputs = list(runtime.execute(lowered.handle(runtime), list(inputs)))
     _check_outputs(lowered, outputs, where)
@@ -114,9 +114,9 @@ def _check_outputs(lowered: Any, outputs: Sequence[Any], where: str) -> None:
     if len(wanted) != len(outputs):
         raise BackendError(
             f"runtime of {lowered.backend_id} returned the wrong number of outputs",
-            found=str(len(outputs)),
-            expected=str(len(wanted)),
-            where=where,
+            str(len(outputs)),
+            str(len(wanted)),
+            where,
         )
     for index, ((node, kind), output) in enumerate(zip(wanted, outputs, strict=True)):
         if isinstance(output, torch.Tensor) and (output.dtype, output.shape) == kind:
@@ -124,9 +124,9 @@ def _check_outputs(lowered: Any, outputs: Sequence[Any], where: str) -> None:
         if not _fits(output, node.meta["val"]):
             raise BackendError(
                 f"runtime of {lowered.backend_id} returned a wrong output {index} ({node.name})",
-                found=describe(output),
-                expected=describe(node.meta["val"]),
-                where=where,
+                describe(output),
+                describe(node.meta["val"]),
+                where,
             )
 
 
@@ -137,14 +137,11 @@ def check_inputs(program: ExportedProgram, inputs: Sequence[Any]) -> list[fx.Nod
     users = [n for n, s in zip(placeholders, specs, strict=True) if s.kind == InputKind.USER_INPUT]
     if len(users) != len(inputs):
         raise InputError(
-            "wrong number of inputs",
-            found=str(len(inputs)),
-            expected=f"{len(users)} ({', '.join(n.name for n in users)})",
-            where="inputs",
+            "wrong number of inputs", str(len(inputs)), f"{len(users)} ({', '.join(n.name for n in users)})", "inputs"
         )
     for node, value in zip(users, inputs, strict=True):
         if not _fits(value, node.meta["val"]):
-            raise InputError("wrong input", found=describe(value), expected=describe(node.meta["val"]), where=node.name)
+            raise InputError("wrong input", describe(value), describe(node.meta["val"]), node.name)
         if isinstance(value, torch.Tensor):
             _check_limits(value, node.meta["val"], node.name)
     return users
@@ -166,7 +163,7 @@ def _check_limits(value: torch.Tensor, expected: torch.Tensor, name: str) -> Non
             continue
         most = limit.node.shape_env.bound_sympy(limit.node.expr).upper
         if size > most:
-            raise InputError(f"size of axis {axis} over its limit", found=str(size), expected=f"to {most}", where=name)
+            raise InputError(f"size of axis {axis} over its limit", str(size), f"to {most}", name)
 
 
 def constant_value(program: ExportedProgram, spec: InputSpec) -> Any:
@@ -175,7 +172,7 @@ def constant_value(program: ExportedProgram, spec: InputSpec) -> Any:
     for store in (program.state_dict, program.constants):
         if target in store:
             return store[target]
-    raise EdgeError("constant without a value", found=target, expected="a key of state_dict or constants", where=target)
+    raise EdgeError("constant without a value", target, "a key of state_dict or constants", target)
 
 
 def _fits(value: Any, expected: Any) -> bool:

@@ -99,9 +99,7 @@ def _finished(program: ExportedProgram, module: fx.GraphModule, written: Sequenc
 def _mutation(spec: InputSpec) -> OutputSpec:
     """The record of an input's new value. Raises EdgeError for inputs that cannot change."""
     if spec.kind not in WRITTEN:
-        raise EdgeError(
-            "the program writes a constant", found=spec.kind.name, expected="a registered buffer", where=spec.arg.name
-        )
+        raise EdgeError("the program writes a constant", spec.kind.name, "a registered buffer", spec.arg.name)
     target = spec.arg.name if spec.kind == InputKind.USER_INPUT else spec.target
     return OutputSpec(WRITTEN[spec.kind], spec.arg, target)
 

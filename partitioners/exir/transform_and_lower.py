@@ -141,9 +141,9 @@ def _check_kernel(node: fx.Node, wanted: Wanted, config: EdgeCompileConfig) -> N
     except EdgeError as error:
         raise BackendError(
             f"{wanted.partitioner} wants an operator not decomposed and did not delegate it",
-            found=f"{target_name(node.target)} outside of all delegates",
-            expected="a partition that has it, or passes that do not make it",
-            where=node.name,
+            f"{target_name(node.target)} outside of all delegates",
+            "a partition that has it, or passes that do not make it",
+            node.name,
         ) from error
 
 
@@ -222,9 +222,7 @@ def check_partitioners(partitioner: object, methods: Iterable[str]) -> dict[str,
     if isinstance(partitioner, Mapping):
         unknown = sorted(set(partitioner) - set(methods))
         if unknown:
-            raise ExirError(
-                "unknown method", found=repr(unknown[0]), expected=f"one of {sorted(methods)}", where="partitioner"
-            )
+            raise ExirError("unknown method", repr(unknown[0]), f"one of {sorted(methods)}", "partitioner")
         return {name: _checked_list(partitioner.get(name, []), f"partitioner[{name!r}]") for name in methods}
     return {name: _checked_list(partitioner, "partitioner") for name in methods}
 
@@ -232,7 +230,5 @@ def check_partitioners(partitioner: object, methods: Iterable[str]) -> dict[str,
 def _checked_list(partitioners: object, where: str) -> list[Partitioner]:
     if not isinstance(partitioners, (list, tuple)):
         name = partitioners.__name__ if isinstance(partitioners, type) else type(partitioners).__name__
-        raise ExirError(
-            "partitioners of the wrong type", found=name, expected=f"a list, as in [{name}(...)]", where=where
-        )
+        raise ExirError("partitioners of the wrong type", name, f"a list, as in [{name}(...)]", where)
     return [made_partitioner(one) for one in partitioners]

@@ -92,9 +92,9 @@ def check_core(node: fx.Node, op: Any, exceptions: Collection[OpOverload]) -> No
     if torch.Tag.core not in op.tags and torch.Tag.view_copy not in op.tags:
         raise EdgeError(
             "operator outside core ATen",
-            found=target_name(op),
-            expected="a core ATen operator, or one listed in _core_aten_ops_exception_list or preserve_ops",
-            where=node.name,
+            target_name(op),
+            "a core ATen operator, or one listed in _core_aten_ops_exception_list or preserve_ops",
+            node.name,
         )
 
 
@@ -104,9 +104,9 @@ def check_spelling(node: fx.Node, skip_dim_order: bool) -> None:
     if is_dim_order_op(name) if skip_dim_order else name in _IN_DIM_ORDER:
         raise EdgeError(
             "operator with the wrong form of memory layout",
-            found=name,
-            expected="a memory_format" if skip_dim_order else "a dim_order operator",
-            where=node.name,
+            name,
+            "a memory_format" if skip_dim_order else "a dim_order operator",
+            node.name,
         )
 
 
@@ -124,9 +124,9 @@ def check_types(node: fx.Node) -> None:
             if tensor.dtype not in known:
                 raise EdgeError(
                     f"{name} does not take this type of tensor",
-                    found=f"{tensor.dtype} from {source.name}",
-                    expected=_text(known),
-                    where=node.name,
+                    f"{tensor.dtype} from {source.name}",
+                    _text(known),
+                    node.name,
                 )
 
 
@@ -146,12 +146,7 @@ def _operands(node: fx.Node) -> Iterator[fx.Node]:
 def _check_known(node: fx.Node) -> None:
     for tensor in _tensors(node):
         if tensor.dtype not in EDGE_TYPES:
-            raise EdgeError(
-                "tensor of a type that edge does not know",
-                found=str(tensor.dtype),
-                expected=_text(EDGE_TYPES),
-                where=node.name,
-            )
+            raise EdgeError("tensor of a type that edge does not know", str(tensor.dtype), _text(EDGE_TYPES), node.name)
 
 
 def _tensors(node: fx.Node) -> Iterator[torch.Tensor]:

@@ -117,7 +117,7 @@ class Emitter:
     def _constant(self, node: fx.Node, spec: InputSpec, written: bool) -> int:
         data = constant_value(self.program, spec)
         if not isinstance(data, torch.Tensor) or isinstance(data, FakeTensor):
-            raise EdgeError("constant without data", found=type(data).__name__, expected="a tensor", where=node.name)
+            raise EdgeError("constant without data", type(data).__name__, "a tensor", node.name)
         tensor = self._constant_tensor(data, node.name)
         if not written:
             return self.table.add(tensor)
@@ -192,9 +192,9 @@ class Emitter:
             return self._delegate(node, module)
         raise EdgeError(
             "operation without an instruction",
-            found=target_name(node.target),
-            expected="an operator with an out variant, arithmetic on sizes, cond, or a delegate",
-            where=node.name,
+            target_name(node.target),
+            "an operator with an out variant, arithmetic on sizes, cond, or a delegate",
+            node.name,
         )
 
     def _rule(self, node: fx.Node) -> Callable[[fx.Node], int | list[int]] | None:
@@ -287,12 +287,7 @@ class Emitter:
         assert isinstance(source, fx.Node)
         lowered: Any = operator.attrgetter(str(source.target))(module)
         if not is_lowered_module(lowered):
-            raise EdgeError(
-                "invalid delegate",
-                found=type(lowered).__name__,
-                expected="a LoweredBackendModule",
-                where=node.name,
-            )
+            raise EdgeError("invalid delegate", type(lowered).__name__, "a LoweredBackendModule", node.name)
         if id(lowered) not in self.delegates:
             self.delegates[id(lowered)] = len(self.blobs)
             specs = tuple(CompileSpec(s.key, bytes(s.value)) for s in lowered.compile_specs)
@@ -362,9 +357,7 @@ def _returned(program: ExportedProgram) -> list[Any]:
     pairs = list(zip(output_values(program.graph), program.graph_signature.output_specs, strict=True))
     strange = [s.kind for _, s in pairs if s.kind not in (OutputKind.USER_OUTPUT, *WRITES)]
     if strange:
-        raise EdgeError(
-            "output of an unknown kind", found=str(strange[0]), expected="a value or a mutation", where="output"
-        )
+        raise EdgeError("output of an unknown kind", str(strange[0]), "a value or a mutation", "output")
     return [value for value, spec in pairs if spec.kind == OutputKind.USER_OUTPUT]
 
 

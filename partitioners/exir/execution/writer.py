@@ -212,9 +212,9 @@ class Writer:
         if variant is None:
             raise EdgeError(
                 "operator without an out variant",
-                found=name,
-                expected="an operator that can write into planned memory, or a delegate that takes it",
-                where=node.name,
+                name,
+                "an operator that can write into planned memory, or a delegate that takes it",
+                node.name,
             )
         _check_one_type(node, name)
         args, kwargs = arguments(node, self.twins.__getitem__)
@@ -280,7 +280,7 @@ def _check_one_type(node: fx.Node, name: str) -> None:
     if len(types) > 1:
         raise EdgeError(
             f"{name} takes tensors of one type",
-            found=", ".join(f"{dtype} from {source}" for dtype, source in types.items()),
-            expected="its input and parameters of the same type, or a delegate that takes it",
-            where=node.name,
+            ", ".join(f"{dtype} from {source}" for dtype, source in types.items()),
+            "its input and parameters of the same type, or a delegate that takes it",
+            node.name,
         )

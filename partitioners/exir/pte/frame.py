@@ -213,7 +213,7 @@ class Frame:
 
 
 def _error(plan: Plan, what: str, found: object, expected: str, where: str) -> ExirError:
-    return ExirError(what, found=str(found), expected=expected, where=f"method {plan.name!r}, {where}")
+    return ExirError(what, str(found), expected, f"method {plan.name!r}, {where}")
 
 
 def _check_total(plan: Plan, limit: int) -> None:

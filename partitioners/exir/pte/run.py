@@ -75,7 +75,7 @@ class Loaded:
         for plan in self.program.plans:
             if plan.name == method:
                 return plan
-        raise InputError("no such method", found=repr(method), expected=f"one of {list(self.methods)}", where="program")
+        raise InputError("no such method", repr(method), f"one of {list(self.methods)}", "program")
 
     def execute(self, method: str = "forward", inputs: Sequence[Any] = ()) -> list[Any]:
         """The outputs of a method, as tensors of their own, numbers, strings and lists of them.
@@ -137,15 +137,12 @@ class _Method:
         if runtime is None:
             known = sorted({*runtimes, *registered_runtimes()})
             expected = f"one of {known}, or runtimes={{{delegate.id!r}: backend.runtime}}, or --backend of 'assay run'"
-            raise BackendError("no runtime for its backend", found=repr(delegate.id), expected=expected, where=where)
+            raise BackendError("no runtime for its backend", repr(delegate.id), expected, where)
         try:
             return _LoadedDelegate(delegate.id, runtime, _handle(runtime, delegate, named_data))
         except FAILURES as failure:
             raise BackendError(
-                f"{delegate.id} does not load its blob",
-                found=_line(failure),
-                expected="a blob of this backend",
-                where=where,
+                f"{delegate.id} does not load its blob", _line(failure), "a blob of this backend", where
             ) from failure
 
     # -------------------------------------------------------------------------------------------- inputs, outputs
@@ -154,16 +151,12 @@ class _Method:
         """Let the values of the inputs be these."""
         where = f"method {self.plan.name!r}"
         if len(inputs) != len(self.plan.inputs):
-            raise InputError(
-                "wrong number of inputs", found=str(len(inputs)), expected=str(len(self.plan.inputs)), where=where
-            )
+            raise InputError("wrong number of inputs", str(len(inputs)), str(len(self.plan.inputs)), where)
         for number, (index, given) in enumerate(zip(self.plan.inputs, inputs, strict=True)):
             try:
                 self._take(index, given)
             except ExirError as error:
-                raise InputError(
-                    "wrong input", found=error.found, expected=error.expected, where=f"{where}, input {number}"
-                ) from error
+                raise InputError("wrong input", error.found, error.expected, f"{where}, input {number}") from error
 
     def _take(self, index: int, given: Any) -> None:
         value = self.plan.values[index]
@@ -252,9 +245,9 @@ class _Method:
         except FAILURES as failure:
             raise BackendError(
                 f"{delegate.id} does not run",
-                found=_line(failure),
-                expected="inputs that it takes",
-                where=f"method {self.plan.name!r}, {where}",
+                _line(failure),
+                "inputs that it takes",
+                f"method {self.plan.name!r}, {where}",
             ) from failure
         if count + len(outputs) != len(call.args):
             raise self.frame.error("outputs", len(outputs), str(len(call.args) - count), where)
