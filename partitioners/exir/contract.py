@@ -12,11 +12,10 @@ from typing import Any
 import torch
 from torch import fx
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind
 
 from npu_assay.partitioners.exir.backend import CompileSpec
 from npu_assay.partitioners.exir.backend.partitioner import DELEGATION_TAG, DelegationSpec, PartitionResult
-from npu_assay.partitioners.exir.constants import placeholders
+from npu_assay.partitioners.exir.constants import user_inputs
 from npu_assay.partitioners.exir.errors import ContractError
 from npu_assay.partitioners.exir.ops import target_name
 from npu_assay.partitioners.exir.values import describe
@@ -73,7 +72,7 @@ def _check_spec(tag: object, spec: object, partitioner: str) -> None:
 
 def check_tags(program: ExportedProgram, tags: Mapping[fx.Node, object], known: Iterable[str]) -> None:
     """Refuse tags that are unknown or sit on a user input or on the output node."""
-    inputs = {n for n, s in placeholders(program) if s.kind == InputKind.USER_INPUT}
+    inputs = set(user_inputs(program))
     known = set(known)
     for node, tag in tags.items():
         if not isinstance(tag, str) or tag not in known:

@@ -13,7 +13,7 @@ from torch.export.graph_signature import InputKind, InputSpec, OutputKind
 
 from npu_assay.partitioners.exir.constants import placeholders
 from npu_assay.partitioners.exir.errors import ContractError
-from npu_assay.partitioners.exir.program import output_values
+from npu_assay.partitioners.exir.program import output_values, returned
 
 _CONSTANT_ORDER = {
     InputKind.PARAMETER: 0,
@@ -101,11 +101,7 @@ def _written_buffers(
     groups: Mapping[fx.Node, str],
 ) -> dict[fx.Node, str]:
     """The nodes that write a buffer which moves into their partition, with the buffer's name."""
-    writers = {
-        spec.target: node
-        for node, spec in zip(output_values(program.graph), program.graph_signature.output_specs, strict=True)
-        if spec.kind == OutputKind.BUFFER_MUTATION
-    }
+    writers = {spec.target: node for node, spec in returned(program) if spec.kind == OutputKind.BUFFER_MUTATION}
     written: dict[fx.Node, str] = {}
     for buffer in movable:
         target = kinds[buffer].target

@@ -10,12 +10,13 @@ import torch
 from torch import fx
 from torch._higher_order_ops.executorch_call_delegate import executorch_call_delegate, is_lowered_module
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind, InputSpec, OutputKind
+from torch.export.graph_signature import InputKind, InputSpec
 
 from npu_assay.partitioners.exir.backend import Runtime
+from npu_assay.partitioners.exir.constants import placeholders, user_inputs
 from npu_assay.partitioners.exir.errors import BackendError, EdgeError, InputError
 from npu_assay.partitioners.exir.ops import target_name
-from npu_assay.partitioners.exir.program import output_values
+from npu_assay.partitioners.exir.program import user_outputs
 from npu_assay.partitioners.exir.quantized import DIRECT
 from npu_assay.partitioners.exir.values import arguments, describe
 
@@ -64,10 +65,7 @@ def run_program(
                 values[node] = _run_node(node, values, None if original_modules else runtimes or {})
             elif node.op == "get_attr":
                 values[node] = operator.attrgetter(node.target)(program.graph_module)
-    outputs = output_values(program.graph)
-    specs = program.graph_signature.output_specs
-    kept = [o for o, s in zip(outputs, specs, strict=True) if s.kind == OutputKind.USER_OUTPUT]
-    return [values[o] if isinstance(o, fx.Node) else o for o in kept]
+    return [values[o] if isinstance(o, fx.Node) else o for o in user_outputs(program)]
 
 
 def _item(node: fx.Node, values: Mapping[fx.Node, Any]) -> Any:
@@ -132,9 +130,7 @@ def _check_outputs(lowered: Any, outputs: Sequence[Any], where: str) -> None:
 
 def check_inputs(program: ExportedProgram, inputs: Sequence[Any]) -> list[fx.Node]:
     """The program's placeholders for its user's inputs. Raises InputError for inputs that do not fit them."""
-    placeholders = [n for n in program.graph.nodes if n.op == "placeholder"]
-    specs = program.graph_signature.input_specs
-    users = [n for n, s in zip(placeholders, specs, strict=True) if s.kind == InputKind.USER_INPUT]
+    users = user_inputs(program)
     if len(users) != len(inputs):
         raise InputError(
             "wrong number of inputs", str(len(inputs)), f"{len(users)} ({', '.join(n.name for n in users)})", "inputs"
@@ -149,8 +145,7 @@ def check_inputs(program: ExportedProgram, inputs: Sequence[Any]) -> list[fx.Nod
 
 def _graph_inputs(program: ExportedProgram, inputs: Sequence[Any]) -> dict[fx.Node, Any]:
     values: dict[fx.Node, Any] = dict(zip(check_inputs(program, inputs), inputs, strict=True))
-    placeholders = (n for n in program.graph.nodes if n.op == "placeholder")
-    for node, spec in zip(placeholders, program.graph_signature.input_specs, strict=True):
+    for node, spec in placeholders(program):
         if spec.kind != InputKind.USER_INPUT:
             values[node] = constant_value(program, spec)
     return values

@@ -23,7 +23,7 @@ from torch.utils._pytree import tree_map_only
 from npu_assay.partitioners.exir.constants import placeholders
 from npu_assay.partitioners.exir.decompose_by_node import Decompositions
 from npu_assay.partitioners.exir.errors import EdgeError
-from npu_assay.partitioners.exir.program import argument, output_values
+from npu_assay.partitioners.exir.program import output_specs, output_values
 
 WRITTEN = {
     InputKind.BUFFER: OutputKind.BUFFER_MUTATION,
@@ -89,10 +89,7 @@ def _finished(program: ExportedProgram, module: fx.GraphModule, written: Sequenc
     mutations = [_mutation(specs[node]) for node in written]
     _drop_copies(module.graph, mutations)
     known = [*mutations, *program.graph_signature.output_specs]
-    outputs = [
-        OutputSpec(spec.kind, argument(value) if isinstance(value, fx.Node) else spec.arg, spec.target)
-        for spec, value in zip(known, output_values(module.graph), strict=True)
-    ]
+    outputs = output_specs(output_values(module.graph), known)
     return ExportGraphSignature(list(program.graph_signature.input_specs), outputs)
 
 

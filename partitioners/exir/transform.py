@@ -23,7 +23,14 @@ from torch.fx.passes.infra.pass_base import PassResult
 from npu_assay.partitioners.exir.backend import ConstantPass, Pass
 from npu_assay.partitioners.exir.constants import constant_nodes, placeholders
 from npu_assay.partitioners.exir.errors import EdgeError, ExirError
-from npu_assay.partitioners.exir.program import EdgeProgram, argument, copy_program, output_values, renamed_call_graph
+from npu_assay.partitioners.exir.program import (
+    EdgeProgram,
+    argument,
+    copy_program,
+    output_specs,
+    output_values,
+    renamed_call_graph,
+)
 from npu_assay.partitioners.exir.values import fake_like, fake_mode_of, fill_values
 
 GraphPass = Pass
@@ -166,5 +173,4 @@ def _output_specs(program: ExportedProgram, graph: fx.Graph) -> list[OutputSpec]
     values, specs = output_values(graph), program.graph_signature.output_specs
     if len(values) != len(specs):
         raise EdgeError("a pass changed the number of outputs", str(len(values)), str(len(specs)), "output")
-    pairs = zip(values, specs, strict=True)
-    return [OutputSpec(s.kind, argument(v) if isinstance(v, fx.Node) else copy(s.arg), s.target) for v, s in pairs]
+    return output_specs(values, specs)

@@ -30,6 +30,7 @@ from npu_assay.partitioners.exir.pte.model import (
     Program,
     Tensor,
     TensorList,
+    operands,
 )
 from npu_assay.partitioners.exir.pte.reader import read
 from npu_assay.partitioners.exir.run import registered_runtime, registered_runtimes
@@ -278,20 +279,8 @@ def _read_values(plan: Plan) -> frozenset[int]:
         found.update(value.items if isinstance(value, IntList | TensorList | OptionalTensorList) else ())
     for chain in plan.chains:
         for instruction in chain.instructions:
-            found.update(_operands(instruction))
+            found.update(operands(instruction))
     return frozenset(found)
-
-
-def _operands(instruction: Instruction) -> tuple[int, ...]:
-    match instruction:
-        case KernelCall(args=args) | DelegateCall(args=args):
-            return args
-        case MoveCall(source=source, target=target):
-            return source, target
-        case JumpFalseCall(condition=condition):
-            return (condition,)
-        case FreeCall(value=value):
-            return (value,)
 
 
 def _result_count(plan: Plan, call: DelegateCall) -> int:
@@ -300,7 +289,7 @@ def _result_count(plan: Plan, call: DelegateCall) -> int:
     for instruction in (each for chain in plan.chains for each in chain.instructions):
         if instruction is call:
             break
-        known.update(_operands(instruction))
+        known.update(operands(instruction))
     count = 0
     for index in reversed(call.args):
         value = plan.values[index]

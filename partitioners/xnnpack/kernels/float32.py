@@ -17,10 +17,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from npu_assay.partitioners.common.int8.accumulate import NO_PADDING, Padding, Pair, pad_hw, windows
+from npu_assay.partitioners.common.int8.output import Kernel, Kernel2
 from npu_assay.partitioners.xnnpack.kernels import chain
 from npu_assay.partitioners.xnnpack.kernels.accumulators import spread
 from npu_assay.partitioners.xnnpack.kernels.fma import accumulate, flushed, fma
-from npu_assay.partitioners.xnnpack.kernels.output import Kernel, Kernel2
 
 Reals = tuple[float, float]
 
