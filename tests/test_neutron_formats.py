@@ -9,15 +9,13 @@ import torch
 from neutron_graphs import Builder
 from torch import fx
 
+from npu_assay.partitioners.exir.layout import arranged, to_channels_first, to_channels_last
 from npu_assay.partitioners.exir.ops import target_name
 from npu_assay.partitioners.neutron.formats import (
     channel_dim,
     channels_first_nodes,
     is_trivial_transposition,
-    permuted,
     supported_transposition,
-    to_nchw,
-    to_nhwc,
 )
 from npu_assay.partitioners.neutron.operators import OPERATORS
 from npu_assay.partitioners.neutron.support.layout import _permutation_supported
@@ -105,15 +103,15 @@ def test_channel_dim(found: bool, shape: tuple[int, ...], dim: int) -> None:
 
 
 def test_layout_permutations() -> None:
-    assert (to_nhwc(4), to_nchw(4)) == ((0, 2, 3, 1), (0, 3, 1, 2))
-    assert (to_nhwc(3), to_nchw(3)) == ((0, 2, 1), (0, 2, 1))
-    assert to_nhwc(2) == to_nchw(2) == (0, 1)
+    assert (to_channels_last(4), to_channels_first(4)) == ((0, 2, 3, 1), (0, 3, 1, 2))
+    assert (to_channels_last(3), to_channels_first(3)) == ((0, 2, 1), (0, 2, 1))
+    assert to_channels_last(2) == to_channels_first(2) == (0, 1)
 
 
 @pytest.mark.parametrize("rank", range(1, 6))
 def test_layout_permutations_are_inverse(rank: int) -> None:
     shape = tuple(range(10, 10 + rank))
-    assert permuted(permuted(shape, to_nhwc(rank)), to_nchw(rank)) == shape
+    assert arranged(arranged(shape, to_channels_last(rank)), to_channels_first(rank)) == shape
 
 
 @pytest.mark.parametrize(
@@ -160,9 +158,9 @@ def _chained(sizes: tuple[int, ...], steps: list[tuple[int, ...]], whole: tuple[
     for count in range(1, len(steps) + 1):
         merged = tuple(range(len(sizes)))
         for step in steps[:count]:
-            merged = permuted(merged, step)
+            merged = arranged(merged, step)
         judged = whole if whole is not None and count == len(steps) else sizes
-        if supported_transposition(judged, merged) and _chained(permuted(sizes, merged), steps[count:]):
+        if supported_transposition(judged, merged) and _chained(arranged(sizes, merged), steps[count:]):
             return True
     return False
 
@@ -173,8 +171,8 @@ def test_a_transposition_is_any_chain_of_supported_ones(formats: tuple[bool, boo
     told = set()
     for sizes in product((1, 2), (1, 3, 8), (1, 3, 8, 16), (1, 5, 8)):
         for dims in permutations(range(4)):
-            device = permuted(sizes, to_nhwc(4))
-            steps = [to_nchw(4)] * enters + [dims] + [to_nhwc(4)] * leaves
+            device = arranged(sizes, to_channels_last(4))
+            steps = [to_channels_first(4)] * enters + [dims] + [to_channels_last(4)] * leaves
             trivial = is_trivial_transposition(sizes, dims) and is_trivial_transposition(device, dims)
             whole = sizes if enters and leaves else None
             expected = trivial or _chained(device if enters else sizes, steps, whole)

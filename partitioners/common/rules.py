@@ -8,10 +8,10 @@ from typing import Any
 from torch import fx
 
 from npu_assay.partitioners.exir.cluster import HARDTANH, RELU
-from npu_assay.partitioners.exir.nodes import argument, operand, pair, rank
+from npu_assay.partitioners.exir.nodes import argument, operand, pair, rank, type_text, value
 from npu_assay.partitioners.exir.ops import target_name
 from npu_assay.partitioners.exir.qdq import QParams, is_dequantize, qparams
-from npu_assay.partitioners.exir.rules import Rule
+from npu_assay.partitioners.exir.rules import Rule, rule
 
 BOUNDS = (("min_val", -1.0), ("max_val", 1.0))
 """The arguments of hardtanh, and what they are when left out."""
@@ -40,6 +40,22 @@ def rank_is(*allowed: int, position: int = 0) -> Rule[Any]:
     *others, last = map(str, allowed)
     ranks = f"{', '.join(others)} or {last}" if others else last
     return Rule("rank", f"the input must have rank {ranks}", check)
+
+
+@rule("step")
+def step_is_one(node: fx.Node, context: object) -> str | None:
+    """the step must be 1"""
+    found = argument(node, 4, "step", 1)
+    return None if found == 1 else f"step {found}"
+
+
+@rule("no_conversion")
+def no_conversion(node: fx.Node, context: object) -> str | None:
+    """input and output must have the same type"""
+    before, after = value(operand(node)), value(node)
+    if before is None or after is None or before.dtype == after.dtype:
+        return None
+    return f"{type_text(before.dtype)} to {type_text(after.dtype)}"
 
 
 def qparams_change(before: QParams | None, after: QParams | None) -> str | None:

@@ -13,6 +13,7 @@ from torch.utils._pytree import tree_leaves
 
 from npu_assay.partitioners.exir.config import EdgeCompileConfig
 from npu_assay.partitioners.exir.errors import EdgeError
+from npu_assay.partitioners.exir.nodes import tensors
 from npu_assay.partitioners.exir.ops import EdgeOp, is_dim_order_op, target_name
 
 FLOATS = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
@@ -120,7 +121,7 @@ def check_types(node: fx.Node) -> None:
     if known is None:
         return
     for source in _operands(node):
-        for tensor in _tensors(source):
+        for tensor in tensors(source):
             if tensor.dtype not in known:
                 raise EdgeError(
                     f"{name} does not take this type of tensor",
@@ -144,16 +145,9 @@ def _operands(node: fx.Node) -> Iterator[fx.Node]:
 
 
 def _check_known(node: fx.Node) -> None:
-    for tensor in _tensors(node):
+    for tensor in tensors(node):
         if tensor.dtype not in EDGE_TYPES:
             raise EdgeError("tensor of a type that edge does not know", str(tensor.dtype), _text(EDGE_TYPES), node.name)
-
-
-def _tensors(node: fx.Node) -> Iterator[torch.Tensor]:
-    value = node.meta.get("val")
-    for item in value if isinstance(value, (list, tuple)) else (value,):
-        if isinstance(item, torch.Tensor):
-            yield item
 
 
 def _text(types: Collection[torch.dtype]) -> str:

@@ -77,20 +77,20 @@ def transpose_conv2d(
 
     A convolution with the kernel turned around over the input with stride - 1 zeros between its cells.
     """
-    kh, kw = weights.shape[1:3]
-    (top, bottom), (left, right) = padding
-    reach = ((kh - 1) * dilation[0], (kw - 1) * dilation[1])
-    around = (
-        (reach[0] - top, reach[0] - bottom + output_padding[0]),
-        (reach[1] - left, reach[1] - right + output_padding[1]),
-    )
-    turned = weights.flip(1, 2)
-    multiply = conv2d(turned, bias, largest, (1, 1), dilation, NO_PADDING, groups)
+    around = reach((weights.shape[1], weights.shape[2]), dilation, padding, output_padding)
+    multiply = conv2d(weights.flip(1, 2), bias, largest, (1, 1), dilation, NO_PADDING, groups)
 
     def apply(steps: Tensor) -> Tensor:
         return multiply(spread(steps, stride, around, 0))
 
     return apply
+
+
+def reach(kernel: Pair, dilation: Pair, padding: Padding, more: Pair) -> Padding:
+    """The cells around a spread image that a transposed convolution's windows reach; `more` at the end of each axis."""
+    ends = zip(kernel, dilation, padding, more, strict=True)
+    height, width = (((k - 1) * d - first, (k - 1) * d - last + extra) for k, d, (first, last), extra in ends)
+    return height, width
 
 
 def spread(x: Tensor, stride: Pair, around: Padding, value: float) -> Tensor:
