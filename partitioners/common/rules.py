@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from torch import fx
 
-from npu_assay.partitioners.exir.cluster import HARDTANH, RELU
+from npu_assay.partitioners.exir.cluster import limits_of
 from npu_assay.partitioners.exir.nodes import argument, operand, pair, rank, type_text, value
-from npu_assay.partitioners.exir.ops import target_name
 from npu_assay.partitioners.exir.qdq import QParams, is_dequantize, qparams
 from npu_assay.partitioners.exir.rules import Rule, rule
-
-BOUNDS = (("min_val", -1.0), ("max_val", 1.0))
-"""The arguments of hardtanh, and what they are when left out."""
 
 
 def argument_is(name: str, wanted: object, left_out: object, position: int | None = None) -> Rule[Any]:
@@ -79,12 +74,8 @@ def other_meaning(dequantize: fx.Node) -> str | None:
 
 def bounds(node: fx.Node) -> tuple[float, float]:
     """The limits of a relu, hardtanh or clamp; infinite where there is none."""
-    name = target_name(node.target)
-    if name == RELU:
-        return 0.0, math.inf
-    (lower, least), (upper, most) = BOUNDS if name == HARDTANH else (("min", None), ("max", None))
-    low, high = argument(node, 1, lower, least), argument(node, 2, upper, most)
-    return -math.inf if low is None else float(low), math.inf if high is None else float(high)
+    low, high = limits_of(node)
+    return float(low), float(high)
 
 
 def pool_kernel(node: fx.Node) -> tuple[int, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -39,6 +39,12 @@ def check_constant_methods(methods: object, programs: Iterable[str]) -> dict[str
         for leaf in tree_leaves(value):
             check_constant(leaf, f"constant_methods[{name!r}]")
     return dict(methods)
+
+
+def check_known(name: object, methods: Collection[str], where: str) -> None:
+    """Refuse the name of a method that is none of these."""
+    if name not in methods:
+        raise ExirError("unknown method", repr(name), f"one of {sorted(methods)}", where)
 
 
 def check_method_name(name: object, where: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from npu_assay.partitioners.exir.backend import Pass
+from npu_assay.partitioners.exir.constant_methods import check_known
 from npu_assay.partitioners.exir.errors import ExirError
 from npu_assay.partitioners.exir.execution.memory_planning import ALIGNMENT, Placement, greedy
 
@@ -81,8 +82,7 @@ def _check_planning(planning: object, methods: Collection[str]) -> None:
     where = "config.memory_planning_pass"
     by_name = planning if isinstance(planning, Mapping) else {}
     for name in by_name:
-        if name not in methods:
-            raise ExirError("unknown method", repr(name), f"one of {sorted(methods)}", where)
+        check_known(name, methods, where)
         check_memory_planning(by_name[name], f"{where}[{name!r}]")
     if not isinstance(planning, Mapping):
         check_memory_planning(planning, where)
