@@ -42,7 +42,7 @@ def check_constant_methods(methods: object, programs: Iterable[str]) -> dict[str
 
 
 def check_known(name: object, methods: Collection[str], where: str) -> None:
-    """Refuse the name of a method that is none of these."""
+    """Refuse a name that no method has."""
     if name not in methods:
         raise ExirError("unknown method", repr(name), f"one of {sorted(methods)}", where)
 
