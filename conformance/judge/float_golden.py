@@ -26,12 +26,11 @@ from npu_assay.conformance.judge.integer_golden import (
     affine,
     operands,
     step_quants,
-    substitute,
     with_moved_quants,
 )
 from npu_assay.conformance.programs.build import has_channels, materialise
 from npu_assay.conformance.programs.edge_form import typed
-from npu_assay.conformance.programs.graph import Graph, Quant, Ref, Step, Value, references
+from npu_assay.conformance.programs.graph import Graph, Quant, Ref, Step, Value, references, substitute
 from npu_assay.conformance.record.results import NOISE
 from npu_assay.partitioners.exir.ops import DEQUANTIZE, QUANTIZE, edge_op
 from npu_assay.reference import golden, integer
@@ -237,7 +236,7 @@ class _Arithmetic:
         """A step's outputs. exact: operands are known exactly, also the codes of one quantized at run time."""
         if step.dynamic is not None:
             operands = self._chosen(step, operands, exact)
-        args, kwargs = substitute(step.args, operands), dict(step.kwargs)
+        args, kwargs = substitute(step.args, operands.__getitem__), dict(step.kwargs)
         if self.scheme == TOSA and self.y is None:  # a part of the program may be on the device
             args = golden.rounded_operands(step.op, args)
         if not self.dtype.is_floating_point and golden.result_kind(step.op) == "reals":

@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from npu_assay.conformance.programs.build import has_channels, materialise
-from npu_assay.conformance.programs.graph import Graph, Quant, Ref, Step, references
+from npu_assay.conformance.programs.graph import Graph, Quant, Ref, Step, references, substitute
 from npu_assay.reference import integer
 from npu_assay.reference.affine import Affine
 from npu_assay.reference.golden.aten import bound
@@ -33,15 +33,6 @@ def affine(quant: Quant) -> Affine:
         return Affine(quant.scale, quant.zero_point, quant.qmin, quant.qmax)
     except ValueError as error:
         raise GoldenError(f"quantization of an output: {error}") from error
-
-
-def substitute(argument: Any, found: Mapping[Ref, Any]) -> Any:
-    """A step's argument with its references replaced."""
-    if isinstance(argument, Ref):
-        return found[argument]
-    if isinstance(argument, tuple):
-        return tuple(substitute(item, found) for item in argument)
-    return argument
 
 
 def operands(step: Step, scheme: str = TFLITE) -> tuple[Ref, ...]:
@@ -162,7 +153,7 @@ def _integer_step(step: Step, quant: Quant | None, found: Exact, scheme: str) ->
     if any(ref not in known for ref in refs):
         return {}
     y = affine(quant)
-    codes = integer.run(step.op, substitute(step.args, known), dict(step.kwargs), y, scheme)
+    codes = integer.run(step.op, substitute(step.args, known.__getitem__), dict(step.kwargs), y, scheme)
     return {Ref(step.name, index): QTensor(c, y.scale, y.zero_point) for index, c in enumerate(codes)}
 
 
@@ -171,7 +162,7 @@ def _plain_step(step: Step, found: Exact) -> dict[Ref, Tensor]:
     known: Mapping[Ref, Any] = {**found.codes, **found.reals}
     if any(ref not in known for ref in references(step.args)):
         return {}
-    outputs = tosa.run_plain(step.op, substitute(step.args, known), dict(step.kwargs))
+    outputs = tosa.run_plain(step.op, substitute(step.args, known.__getitem__), dict(step.kwargs))
     return {Ref(step.name, index): y for index, y in enumerate(outputs) if not is_indices(step.op, index)}
 
 
@@ -183,10 +174,10 @@ def _real_step(step: Step, found: Exact) -> None:
     outputs: tuple[Tensor | Bounded, ...]
     if step.dynamic is not None:
         known: Mapping[Ref, Any] = {**found.codes, **found.reals}
-        outputs = integer.run_dynamic(step.op, substitute(step.args, known), dict(step.kwargs))
+        outputs = integer.run_dynamic(step.op, substitute(step.args, known.__getitem__), dict(step.kwargs))
     else:
         reals = {ref: found.reals[ref] if ref in found.reals else integer.reals(found.codes[ref]) for ref in refs}
-        outputs = integer.run_reals(step.op, substitute(step.args, reals), dict(step.kwargs))
+        outputs = integer.run_reals(step.op, substitute(step.args, reals.__getitem__), dict(step.kwargs))
     for index, real in enumerate(outputs):
         ref = Ref(step.name, index)
         if isinstance(real, Bounded):

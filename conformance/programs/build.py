@@ -144,7 +144,7 @@ def _floats(shape: tuple[int, ...], fill: Fill) -> Tensor:
 
 def model_inputs(graph: Graph) -> tuple[Tensor, ...]:
     """The model's inputs. A quantized one is scale * (code - zero point), or reals: quantizing it gives the codes."""
-    return tuple(_real(value) for value in graph.values if not value.constant)
+    return tuple(_real(value) for value in graph.inputs)
 
 
 def _real(value: Value) -> Tensor:

@@ -141,8 +141,7 @@ def _dynamic(graph: Graph) -> str:
     """The dynamic sizes of the inputs."""
     if not any(value.dynamic for value in graph.values):
         return ""
-    inputs = [value for value in graph.values if not value.constant]
-    axes = [dict.fromkeys(value.dynamic, "torch.export.Dim.DYNAMIC") for value in inputs]
+    axes = [dict.fromkeys(value.dynamic, "torch.export.Dim.DYNAMIC") for value in graph.inputs]
     shapes = ["{" + ", ".join(f"{axis}: {text}" for axis, text in found.items()) + "}" for found in axes]
     return f", dynamic_shapes=({', '.join(shapes)},)"
 
