@@ -81,8 +81,9 @@ def test_what_stands_in_is_stated_beside_the_versions() -> None:
 
 def test_a_package_of_packages_that_is_not_there_is_missing() -> None:
     """`find_spec` raises for a module whose package is not there."""
+    _, made = engine.offered("adapters.some", ("cpu",), ("no_such_package.part", "of-none"))
     with pytest.raises(UsageError, match=r"^some:cpu needs the package of-none: pip install of-none$"):
-        engine.installed("adapters.some", (("no_such_package.part", "of-none"),), "cpu")
+        made("cpu")
 
 
 @pytest.mark.parametrize("module", [iree, litert, onnxruntime, openvino])
@@ -132,24 +133,24 @@ def machine() -> Iterator[Machine]:
 
 def test_outputs_come_back(machine: Machine) -> None:
     x = torch.arange(6.0).reshape(2, 3).t()
-    (found,) = machine.run(b"", [x])
+    (found,) = machine.execute(b"", [x])
     assert torch.equal(found, x + 1)
 
 
 def test_a_refusal_says_what_was_printed(machine: Machine) -> None:
     with pytest.raises(MachineError, match=r"^RuntimeError: error 0x12 \(tensor at 0x\.\.\. is wrong\)$"):
-        machine.run(b"refuse", [])
+        machine.execute(b"refuse", [])
 
 
 def test_a_death_and_a_hang_are_errors_and_the_next_job_runs(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(MachineError, match=r"^its process died \(signal SIGSEGV\)$"):
-        machine.run(b"die", [])
-    assert machine.run(b"", []) == []
+        machine.execute(b"die", [])
+    assert machine.execute(b"", []) == []
     monkeypatch.setattr(machine, "timeout", 0.2)
     with pytest.raises(MachineError, match=r"no answer in 0\.2 seconds"):
-        machine.run(b"hang", [])
+        machine.execute(b"hang", [])
     monkeypatch.undo()
-    assert machine.run(b"", [torch.tensor(1)]) == [torch.tensor(2)]
+    assert machine.execute(b"", [torch.tensor(1)]) == [torch.tensor(2)]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int8, torch.bool, torch.int64])

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from npu_assay.conformance.debug.one import Debugged
 from npu_assay.conformance.fuzz.text import graph_text
+from npu_assay.conformance.judge.gates import subscript
 from npu_assay.conformance.judge.integer_golden import affine
 from npu_assay.conformance.judge.numerics import Golden, golden
 from npu_assay.conformance.programs.graph import Quant
@@ -106,9 +107,8 @@ def _table(output: Tensor, expected: Bounded, codes: Tensor | None, quant: Quant
     head = ["element", "found", "expected", "bound", *(["code", "exact code"] if found_codes is not None else [])]
     rows = [head]
     for place in order:
-        index = ",".join(map(str, _index(place, output.shape)))
         numbers = [real.flatten()[place], value.flatten()[place], bound.flatten()[place]]
-        row = [f"[{index}]", *(f"{float(number):.7g}" for number in numbers)]
+        row = [subscript(output, place), *(f"{float(number):.7g}" for number in numbers)]
         if found_codes is not None:
             exact = "unknown" if codes is None else str(int(codes.flatten()[place]))
             row += [f"{float(found_codes.flatten()[place]):g}", exact]
@@ -118,12 +118,3 @@ def _table(output: Tensor, expected: Bounded, codes: Tensor | None, quant: Quant
         yield "  " + "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
     if output.numel() > ELEMENTS:
         yield f"  the {ELEMENTS} of {output.numel()} elements that are furthest from what is expected"
-
-
-def _index(place: int, shape: Sequence[int]) -> list[int]:
-    """The indices of an element, given its place in memory order."""
-    found = list[int]()
-    for size in reversed(shape):
-        found.append(place % size)
-        place //= size
-    return found[::-1]

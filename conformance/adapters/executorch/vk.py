@@ -9,16 +9,11 @@ import logging
 from functools import cache
 from typing import Any
 
-import torch
-from torch import fx
 from torch.export import ExportedProgram
 
-from npu_assay.conformance.adapters.executorch.delegation import TheirPartitioner, compiler
+from npu_assay.conformance.adapters.executorch.delegation import TheirPartitioner, compiler, warm_up
 from npu_assay.conformance.adapters.executorch.silence import quiet
-from npu_assay.partitioners.exir import edge_program
 from npu_assay.partitioners.exir.backend import Backend
-from npu_assay.partitioners.exir.interop import executorch_program
-from npu_assay.partitioners.exir.program import call
 
 BEFORE = logging.getLogger().level
 
@@ -43,20 +38,10 @@ def _patterns_once() -> None:
             entry.get_graphs_fn = cache(entry.get_graphs_fn)
 
 
-def _warm_up() -> None:
-    """Tag and compile a program: the first time, ExecuTorch imports further modules and draws random numbers."""
-    graph = fx.Graph()
-    graph.output((call(graph, "aten.abs.default", (graph.placeholder("x"),)),))
-    program = edge_program(graph, inputs={"x": torch.zeros(1)})
-    with quiet(), torch.random.fork_rng():
-        VulkanPartitioner().partition(executorch_program(program))
-        compiled(executorch_program(program), [])
-
-
 def backend(_: str) -> Backend:
     """The backend of this module."""
     _patterns_once()
-    _warm_up()
+    warm_up(VulkanPartitioner().partition, lambda program: compiled(program, []))
     return Backend(
         name="executorch:vulkan",
         table="vulkan@1.4",
