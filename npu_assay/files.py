@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -91,6 +92,27 @@ def replacing(*paths: Path) -> Iterator[tuple[Path, ...]]:
     finally:
         for draft in drafts:
             draft.unlink(missing_ok=True)
+
+
+def write_all(files: Mapping[Path, str]) -> None:
+    """Put these texts in their places, in order; until all are written, what is there is left. Raises OSError."""
+    with replacing(*files) as drafts:
+        for draft, text in zip(drafts, files.values(), strict=True):
+            write_synced(draft, text.encode())
+
+
+@contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """Give a draft of a folder, beside it, which takes its place after the body or, whatever is raised, is removed."""
+    make_folder(folder.parent)
+    draft = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
+    draft.mkdir()
+    try:
+        yield draft
+        draft.rename(folder)
+    except BaseException:
+        shutil.rmtree(draft)
+        raise
 
 
 def write_synced(path: Path, data: bytes) -> None:

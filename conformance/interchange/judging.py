@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from npu_assay.conformance.common.describing import describe
-from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.common.errors import UsageError, failing
 from npu_assay.conformance.common.shapes import OF_ANY_KEY
 from npu_assay.conformance.common.toml import LARGEST
 from npu_assay.conformance.interchange.forms import (
@@ -151,10 +151,8 @@ def _check_arithmetic(name: str | None) -> None:
 
 def _table(folder: Path, manifest: Manifest) -> Table:
     """The table of the exported folder, which must equal the suite's table of that name, if there is one."""
-    try:
+    with failing(folder / TABLE, "cannot be read", ManifestError):
         table = read_table(read_regular(folder / TABLE, LARGEST, folder), TABLE)
-    except OSError as error:
-        raise ManifestError(f"{folder / TABLE}: cannot be read: {error.strerror}") from error
     stated = manifest.table
     if table.sha256 != stated["sha256"]:
         raise ManifestError(f"{folder / TABLE}: not the table of the manifest (its digest differs)")
@@ -359,7 +357,5 @@ def write_report(report: Report, path: Path) -> None:
         "passed": report.passed,
         "cases": [_plain(one) for one in sorted(report.judgements, key=lambda one: one.case)],
     }
-    try:
+    with failing(path, "cannot be written"):
         write_whole(path, f"{json.dumps(data, indent=1, sort_keys=True)}\n".encode())
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be written: {error.strerror}") from error

@@ -7,15 +7,16 @@ last: a folder without it is incomplete, whatever else is in it.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
+from npu_assay.conformance.common.errors import failing
 from npu_assay.conformance.record.certificate import Certificate, certificate_text
 from npu_assay.conformance.record.names import CERTIFICATE, FUZZ_JOURNAL, JOURNAL, REPORTS, PackageError
 from npu_assay.conformance.record.results import CaseResult, to_line
-from npu_assay.files import replacing, write_synced
+from npu_assay.files import write_all
 
 
 def refuse_foreign(folder: Path) -> None:
@@ -28,13 +29,9 @@ def refuse_foreign(folder: Path) -> None:
         )
 
 
-@contextmanager
-def writing(folder: Path) -> Iterator[None]:
+def writing(folder: Path) -> AbstractContextManager[None]:
     """Raise an OSError of the body as a PackageError that names the folder."""
-    try:
-        yield
-    except OSError as error:
-        raise PackageError(f"{folder}: cannot be written: {error.strerror}") from error
+    return failing(folder, "cannot be written", PackageError)
 
 
 def check_target(folder: Path, target: Path) -> None:
@@ -66,8 +63,6 @@ def write_package(folder: Path, texts: Mapping[str, str], certificate: Certifica
     digests = {name: sha256(text) for name, text in texts.items() if name in REPORTS}
     everything = {**texts, CERTIFICATE: certificate_text(replace(certificate, reports=digests))}
     with writing(folder):
-        with replacing(*(folder / name for name in everything)) as drafts:
-            for draft, text in zip(drafts, everything.values(), strict=True):
-                write_synced(draft, text.encode())
+        write_all({folder / name: text for name, text in everything.items()})
         (folder / FUZZ_JOURNAL).unlink(missing_ok=True)
         (folder / JOURNAL).unlink(missing_ok=True)

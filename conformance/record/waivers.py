@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from npu_assay.conformance.common.errors import UsageError, nearest
+from npu_assay.conformance.common.errors import UsageError, failing, nearest
 from npu_assay.conformance.common.toml import LARGEST, TomlError, read_toml
 from npu_assay.conformance.record.results import CHECKS, OF_SUITE, CaseResult
 from npu_assay.files import read_regular
@@ -64,9 +64,8 @@ def load_waivers(path: Path) -> tuple[Waiver, ...]:
     Raises WaiverError.
     """
     try:
-        data = read_toml(read_regular(path, LARGEST).decode())
-    except OSError as error:
-        raise WaiverError(f"{path}: cannot read the waivers: {error.strerror}") from error
+        with failing(path, "cannot read the waivers", WaiverError):
+            data = read_toml(read_regular(path, LARGEST).decode())
     except UnicodeDecodeError as error:
         raise WaiverError(f"{path}: cannot read the waivers: not UTF-8 text at byte {error.start}") from error
     except TomlError as error:
