@@ -9,6 +9,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from zipfile import BadZipFile, ZipFile, ZipInfo
 
 KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
 
@@ -28,6 +29,15 @@ def read_regular(path: Path, most: int, below: Path | None = None) -> bytes:
             data += file.read(most + 1 - len(data))
     if len(data) > most:
         raise OSError(errno.EFBIG, f"found more than {most} bytes, expected at most {most}")
+    return data
+
+
+def unpacked(archive: ZipFile, info: ZipInfo) -> bytes:
+    """A member's bytes, of which no more are read than it says. Raises BadZipFile where it says another number."""
+    with archive.open(info) as member:
+        data = member.read(info.file_size + 1)
+    if len(data) != info.file_size:
+        raise BadZipFile(f"{len(data)} bytes, expected {info.file_size}")
     return data
 
 

@@ -15,7 +15,7 @@ from npu_assay.conformance.record.folder import sha256
 from npu_assay.conformance.record.levels import LEVELS, NUMBERS, TAGS
 from npu_assay.conformance.record.names import CERTIFICATE, RESULTS, Contents
 from npu_assay.conformance.record.read import read_contents
-from npu_assay.conformance.record.results import CaseResult, Number, ResultError, read_results
+from npu_assay.conformance.record.results import CaseResult, Number, ResultError, promise, read_results
 from npu_assay.conformance.record.waivers import Waiver
 from npu_assay.conformance.verify.result import beyond
 
@@ -221,8 +221,7 @@ def _status(result: CaseResult | None) -> Side:
 
 
 def _promise(result: CaseResult) -> str:
-    promise = result.expect if result.reason is None else f"{result.expect} for {result.reason}"
-    return f"{promise}, program {result.program[:12]}"
+    return f"{promise(result)}, program {result.program[:12]}"
 
 
 def _reasons(result: CaseResult) -> str:

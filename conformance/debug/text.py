@@ -13,6 +13,7 @@ from npu_assay.conformance.judge.gates import subscript
 from npu_assay.conformance.judge.integer_golden import affine
 from npu_assay.conformance.judge.numerics import Golden, golden
 from npu_assay.conformance.programs.graph import Quant
+from npu_assay.conformance.record.results import because, promise
 from npu_assay.conformance.run.answering import FIRST
 from npu_assay.conformance.run.outline import on_integers
 from npu_assay.reference.golden.bounded import Bounded
@@ -23,9 +24,9 @@ ELEMENTS = 12  # shown of each output: those that are furthest off
 def lines(found: Debugged) -> Iterator[str]:
     """All of it."""
     case, result = found.case, found.result
-    promise = case.expect if case.reason is None else f"{case.expect} for {case.reason}"
     yield case.id
-    yield f"the table promises: {promise}; the backend says: {result.verdict}{_because(found)}"
+    said = f"{result.verdict}{because(result.reasons or ())}"
+    yield f"the table promises: {promise(case)}; the backend says: {said}"
     yield ""
     yield "program"
     yield from (f"  {line}" for line in graph_text(case.graph).splitlines())
@@ -33,11 +34,6 @@ def lines(found: Debugged) -> Iterator[str]:
     yield from _partitions(found)
     yield from _outputs(found)
     yield from result_lines(found)
-
-
-def _because(found: Debugged) -> str:
-    reasons = found.result.reasons or ()
-    return "".join(f"; {reason.code}: found {reason.found}, but {reason.sentence}" for reason in reasons)
 
 
 def result_lines(found: Debugged) -> Iterator[str]:

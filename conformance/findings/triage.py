@@ -116,7 +116,7 @@ def causes(backend: str, table: str) -> tuple[Cause, ...]:
 
 def causes_of(found: Drift) -> tuple[Cause, ...]:
     """The causes of the backend and table of a run."""
-    return causes(found.backend, f"{found.table.name}@{found.table.version}")
+    return causes(found.backend, found.table.title)
 
 
 Sorted = Sequence[tuple[Cause, list[str]]]

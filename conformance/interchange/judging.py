@@ -159,13 +159,11 @@ def _table(folder: Path, manifest: Manifest) -> Table:
     if manifest.format not in FORMATS:
         raise ManifestError(f"{folder / MANIFEST}: format {manifest.format!r}, expected one of {[*FORMATS]}")
     try:
-        own = load_table(f"{table.name}@{table.version}")
+        own = load_table(table.title)
     except TableError:
         return table  # somebody's own; nothing to compare it with
     if own.sha256 != table.sha256:
-        raise ManifestError(
-            f"{folder / TABLE}: differs from {table.name}@{table.version} in {FOLDER.name} of this suite"
-        )
+        raise ManifestError(f"{folder / TABLE}: differs from {table.title} in {FOLDER.name} of this suite")
     return table
 
 

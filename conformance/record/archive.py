@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from npu_assay.conformance.record.names import FILES, JOURNAL, LIMITS, Contents, PackageError
-from npu_assay.files import read_regular
+from npu_assay.files import read_regular, unpacked
 
 TIME = (1980, 1, 1, 0, 0, 0)  # the earliest that the format knows
 MEMBERS = tuple(name for name in FILES if name != JOURNAL)
@@ -136,16 +136,7 @@ def _members(archive: zipfile.ZipFile, infos: Sequence[zipfile.ZipInfo]) -> tupl
             problems.append(f"{name} stands twice in the archive")
         else:
             try:
-                files[name] = _read(archive, info)
+                files[name] = unpacked(archive, info)
             except DAMAGED as error:
                 problems.append(f"{name}: its bytes are not those that were packed ({error})")
     return files, problems
-
-
-def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
-    """A member's bytes, of which no more are read than its stated size."""
-    with archive.open(info) as member:
-        data = member.read(info.file_size + 1)
-    if len(data) != info.file_size:
-        raise zipfile.BadZipFile(f"{len(data)} bytes, expected {info.file_size}")
-    return data

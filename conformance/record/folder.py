@@ -7,7 +7,7 @@ last: a folder without it is incomplete, whatever else is in it.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -19,13 +19,13 @@ from npu_assay.conformance.record.results import CaseResult, to_line
 from npu_assay.files import write_all
 
 
-def refuse_foreign(folder: Path) -> None:
-    """Raise PackageError for a folder with files that no run wrote: they must not be removed."""
+def refuse_foreign(folder: Path, own: Collection[str] = (CERTIFICATE, JOURNAL), writer: str = "assay certify") -> None:
+    """Raise PackageError for a folder with files and none of a writer's own: they must not be removed."""
     names = sorted(path.name for path in folder.iterdir())
-    if names and not {CERTIFICATE, JOURNAL} & set(names):
+    if names and not set(own) & set(names):
         raise PackageError(
             f"{folder}: holds other files ({names[0]}{', ...' if names[1:] else ''}); "
-            "expected a new or empty folder, or one that 'assay certify' wrote"
+            f"expected a new or empty folder, or one that '{writer}' wrote"
         )
 
 

@@ -82,8 +82,8 @@ def title(found: Drift, entry: Entry) -> str:
 
 def _story(found: Drift, entry: Entry, case: Case) -> str:
     promise = "is silent" if case.expect == "unspecified" else f"says {case.expect}"
-    rule = f" ({case.reason}: {sentence(found, case)})" if case.reason else ""
-    table = f"{found.table.name}@{found.table.version}"
+    rule = f" ({case.reason}: {_sentence(found, case)})" if case.reason else ""
+    table = found.table.title
     lines = [
         f"Case {case.id}.",
         f"The table {table} {promise}{rule}; the partitioner: {entry.result.verdict}.",
@@ -93,12 +93,9 @@ def _story(found: Drift, entry: Entry, case: Case) -> str:
     return "\n".join("\n".join(textwrap.wrap(line, WIDTH)) for line in plain) + "\n"
 
 
-def sentence(found: Drift, case: Case) -> str:
+def _sentence(found: Drift, case: Case) -> str:
     """The broken rule in words."""
-    for constraint in (*found.table.row(case.row).constraints, *found.table.common):
-        if constraint.code == case.reason:
-            return found.table.sentence(constraint)
-    return "no rule of the row"
+    return found.table.sentence_of(case.row, case.reason) or "no rule of the row"
 
 
 def _subject(found: Drift, case: Case) -> str:
@@ -165,7 +162,7 @@ def _end(found: Drift, entry: Entry, case: Case, lower: str, dies: bool) -> str:
             expected, limits = _expected(found, entry, case)
             return lower + _fill(parts.WRONG, EXPECTED=expected, LIMITS=limits)
     if entry.agreement == drift.TABLE_REJECTS:
-        return lower + _fill(parts.TABLE_REJECTS, RULE=sentence(found, case).replace('"', "'"))
+        return lower + _fill(parts.TABLE_REJECTS, RULE=_sentence(found, case).replace('"', "'"))
     return lower + parts.TABLE_ACCEPTS
 
 

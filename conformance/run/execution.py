@@ -13,6 +13,7 @@ from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Protocol
 
 import torch
 
@@ -37,6 +38,14 @@ LOOK = 5.0  # seconds between two looks at an executor that says nothing
 DEATH = "the process that ran the case died without an answer"
 
 Chunk = tuple[str, ...]
+
+
+class Progress(Protocol):
+    """Is told about the run as it goes."""
+
+    def started(self, cases: int) -> None: ...
+
+    def finished(self, result: CaseResult) -> None: ...
 
 
 @dataclass(frozen=True)

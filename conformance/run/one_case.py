@@ -60,7 +60,7 @@ from npu_assay.conformance.run.answering import (
 )
 from npu_assay.conformance.run.checked_runtime import same
 from npu_assay.conformance.run.drawing import Drawing
-from npu_assay.conformance.run.outline import NO_WORK, empty_partitions, on_integers
+from npu_assay.conformance.run.outline import NO_WORK, Tags, empty_partitions, on_integers
 from npu_assay.conformance.run.question import Answer, Handed, Question
 from npu_assay.conformance.run.suite_faults import fault_of_golden, fault_of_program
 from npu_assay.conformance.run.tagging import tagging_of
@@ -242,9 +242,7 @@ def _judge(
     """As far as the question's level goes; what is answered beyond that is not looked at."""
     level = question.level
     if given.tags is not None:
-        tagging = tagging_of(case, table.row(case.row), given.nodes, given.tags, given.rejections)
-        seen.verdict, seen.reasons = tagging.verdict, tagging.reasons
-        seen.failures += tag_failures(case, tagging.verdict, tagging.reasons)
+        judge_tags(case, table, given, given.tags, seen)
     judge_blobs(case, given, seen, level)
     judge_runs(given, elsewhere, seen)
     if FIRST in given.runs and reaches(level, RUN):
@@ -264,6 +262,13 @@ def _judge(
     judge_whole(given, question, seen)
     if given.finished:
         seen.finish("delegates", "mutation", "determinism", "empty", *(["tool"] if question.tools else []))
+
+
+def judge_tags(case: Case, table: Table, given: Answer, tags: Tags, seen: Observation) -> None:
+    """What the subject's tags and the reasons are against the table."""
+    tagging = tagging_of(case, table.row(case.row), given.nodes, tags, given.rejections)
+    seen.verdict, seen.reasons = tagging.verdict, tagging.reasons
+    seen.failures += tag_failures(case, tagging.verdict, tagging.reasons)
 
 
 def judge_blobs(case: Case, given: Answer, seen: Observation, level: str = NUMBERS) -> None:

@@ -284,9 +284,9 @@ def _notes(changed: Sequence[str], table: Table | None) -> tuple[str, ...]:
         notes.append(f"the suite's sources differ from those that made the certificate ({names}, ...)")
     if table is None:
         return tuple(notes)
-    shipped = next((path for path in FOLDER.glob("*.toml") if path.stem == f"{table.name}@{table.version}"), None)
+    shipped = next((path for path in FOLDER.glob("*.toml") if path.stem == table.title), None)
     if shipped is None:
-        notes.append(f"the suite ships no table {table.name}@{table.version}: --table FILE says which it must be")
+        notes.append(f"the suite ships no table {table.title}: --table FILE says which it must be")
     elif hashlib.sha256(shipped.read_bytes()).hexdigest() != table.sha256:
-        notes.append(f"{TABLE} differs from the table {table.name}@{table.version} that ships with the suite")
+        notes.append(f"{TABLE} differs from the table {table.title} that ships with the suite")
     return tuple(notes)
