@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache, partial
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 from torch.export import ExportedProgram
 
 from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.common.memory import keep
 from npu_assay.conformance.interchange.onnx_form import onnx_model
 from npu_assay.conformance.interchange.whole import Whole, inner_nodes
 from npu_assay.conformance.isolation.machine import Machine, MachineError
@@ -124,7 +125,7 @@ def _recording(form: Form, found: list[bytes | FormError]) -> Form:
     return recorded
 
 
-kept = lru_cache(maxsize=KEPT)
+kept = keep(KEPT)
 """Caches the function that compiles a model in the child process."""
 
 
@@ -160,7 +161,7 @@ def _is_there(module: str) -> bool:
         return False
 
 
-@cache
+@keep(64)
 def _made(module: str, name: str) -> Backend:
     """The backend, made once per process, and with it one child process."""
     engine: Engine = import_module(module).ENGINES[name]

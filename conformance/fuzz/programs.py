@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from random import Random
 from typing import TypeVar
 
 from npu_assay.conformance.cases import beside
 from npu_assay.conformance.cases.variations import variation
 from npu_assay.conformance.common.grouping import grouped_by
+from npu_assay.conformance.common.memory import keep
 from npu_assay.conformance.fuzz.names import FIRST, Name, is_program, parse
 from npu_assay.conformance.fuzz.reductions import reductions
 from npu_assay.conformance.fuzz.sketch import (
@@ -86,7 +87,7 @@ class Programs:
                 self._alike.setdefault(kind, []).append((part, value))
                 if not _has_bias(part):
                     self._other.setdefault(_form(kind), []).append((part, value))
-        self._last = lru_cache(maxsize=64)(self._made)
+        self._last = keep(64)(self._made)
 
     def case(self, name: str) -> Case:
         """The program of this name. Raises ValueError when there is none."""

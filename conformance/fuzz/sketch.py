@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import torch
 
+from npu_assay.conformance.common.memory import keep
 from npu_assay.conformance.fuzz.answering import REFUSED
 from npu_assay.conformance.programs.build import REALS
 from npu_assay.conformance.programs.edge_form import returns_indices, typed
@@ -65,7 +65,7 @@ def further(values: Sequence[Value], steps: Sequence[Step], known: Mapping[Ref, 
     return found
 
 
-@lru_cache(maxsize=4096)
+@keep(4096)
 def _results(op: str, args: tuple[Any, ...], kwargs: tuple[tuple[str, Any], ...]) -> list[tuple[Shape, str]] | None:
     """Shapes and dtypes of an operator's results. Cached: arguments that are equal (1, True) give the same shapes."""
     try:

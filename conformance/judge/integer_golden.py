@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 from torch import Tensor
 
+from npu_assay.conformance.common.memory import keep
 from npu_assay.conformance.programs.build import has_channels, materialise
 from npu_assay.conformance.programs.graph import Graph, Quant, Ref, Step, references, substitute
 from npu_assay.reference import integer
@@ -24,7 +24,7 @@ PAD = "aten.constant_pad_nd.default"
 TFLITE, TOSA, XNNPACK = "tflite_double_round", "tosa_single_round", "xnnpack_fp32"
 
 
-@lru_cache(maxsize=1024)
+@keep(1024)
 def affine(quant: Quant) -> Affine:
     """A per-tensor quantization as a type of `reference`. Raises GoldenError for any other."""
     if isinstance(quant.scale, tuple):

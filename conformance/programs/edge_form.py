@@ -8,12 +8,12 @@ arguments in the form in which torch's dispatcher hands them on.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from typing import Any, Protocol
 
 import torch
 from torch import fx
 
+from npu_assay.conformance.common.memory import keep
 from npu_assay.partitioners.exir.ops import dim_order_format, edge_op
 
 Args = Sequence[Any]
@@ -42,7 +42,7 @@ Form = Callable[[Emit, Scalar, str, Args, Kwargs], Output]
 Parameter = tuple[str, str, int | None, bool, bool, Any]
 
 
-@cache
+@keep(4096)
 def _parameters(op: str) -> tuple[Parameter, ...]:
     """(name, type, fixed list length, keyword only, has default, default) of each schema argument."""
     schema = edge_op(op).schema

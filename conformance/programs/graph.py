@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
+
+from npu_assay.conformance.common.memory import keep
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class Ref:
     index: int = 0
 
 
-@lru_cache(maxsize=4096)
+@keep(4096)
 def references(argument: Any) -> tuple[Ref, ...]:
     """Every reference inside an argument, in order."""
     if isinstance(argument, Ref):

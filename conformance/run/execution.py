@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Protocol
 
 import torch
 
 from npu_assay.conformance.backend.loading import load_backend
 from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.common.memory import keep
 from npu_assay.conformance.fuzz.programs import Known
 from npu_assay.conformance.isolation.forkserver import Subject
 from npu_assay.conformance.isolation.judge import load_judges
@@ -67,7 +67,7 @@ class Job:
     level: str = NUMBERS
 
 
-@lru_cache(maxsize=1)
+@keep(1)
 def _context(job: Job) -> tuple[Backend, Table, dict[str, Case]]:
     torch.set_num_threads(1)
     table = load_table(job.table)
@@ -83,7 +83,7 @@ def run_chunk(job: Job, ids: Chunk) -> list[CaseResult]:
     return [run_case(cases[name], backend, table, job.tools, job.level) for name in ids]
 
 
-@lru_cache(maxsize=1)
+@keep(1)
 def known_cases(table: str, seed: int = 0) -> Known:
     """The cases of a table, their random numbers of some seed, and its random programs. Loads no backend."""
     loaded = load_table(table)

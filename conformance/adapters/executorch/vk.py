@@ -6,13 +6,13 @@ Nothing runs the blobs here, so the highest level of a certificate is `compiles`
 from __future__ import annotations
 
 import logging
-from functools import cache
 from typing import Any
 
 from torch.export import ExportedProgram
 
 from npu_assay.conformance.adapters.executorch.delegation import TheirPartitioner, compiler, warm_up
 from npu_assay.conformance.adapters.executorch.silence import quiet
+from npu_assay.conformance.common.memory import once
 from npu_assay.partitioners.exir.backend import Backend
 
 BEFORE = logging.getLogger().level
@@ -30,12 +30,12 @@ def compiled(program: ExportedProgram, specs: list[Any]) -> bytes:
     return bytes(VulkanBackend.preprocess(program, specs).processed_bytes)
 
 
-@cache
+@once
 def _patterns_once() -> None:
     """Export the patterns to fuse once: ExecuTorch exports them for every program, and draws random numbers."""
     for entry in fusable_patterns.values():
         if entry.get_graphs_fn is not None:
-            entry.get_graphs_fn = cache(entry.get_graphs_fn)
+            entry.get_graphs_fn = once(entry.get_graphs_fn)
 
 
 def backend(_: str) -> Backend:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from functools import cache
 from typing import Any
 
 import torch
@@ -17,6 +16,7 @@ from torch.export import ExportedProgram
 
 from npu_assay.conformance.adapters.executorch.delegation import TheirPartitioner, compiler, warm_up
 from npu_assay.conformance.adapters.executorch.silence import quiet
+from npu_assay.conformance.common.memory import once
 from npu_assay.conformance.isolation.machine import Machine
 from npu_assay.partitioners.exir.backend import Backend
 
@@ -61,7 +61,7 @@ def _at_traced_sizes(module: fx.GraphModule) -> Any:
     return MemoryPlanningPass()(module)
 
 
-@cache
+@once
 def _runtime() -> Any:
     with quiet():
         from executorch.runtime import Runtime  # optional
