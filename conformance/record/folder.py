@@ -12,9 +12,17 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
-from npu_assay.conformance.common.errors import failing
-from npu_assay.conformance.record.certificate import Certificate, certificate_text
-from npu_assay.conformance.record.names import CERTIFICATE, FUZZ_JOURNAL, JOURNAL, REPORTS, PackageError
+from npu_assay.conformance.common.errors import UsageError, failing
+from npu_assay.conformance.record.certificate import Certificate, certificate_text, read_certificate
+from npu_assay.conformance.record.names import (
+    CERTIFICATE,
+    FUZZ_JOURNAL,
+    JOURNAL,
+    REPORTS,
+    RESULTS,
+    Contents,
+    PackageError,
+)
 from npu_assay.conformance.record.results import CaseResult, to_line
 from npu_assay.files import write_all
 
@@ -53,6 +61,14 @@ def results_text(results: Sequence[CaseResult]) -> str:
 def sha256(text: str) -> str:
     """Digest of a text file's bytes."""
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def own_results(contents: Contents) -> tuple[Certificate, str]:
+    """A run's certificate, and the text of the results that it was made of. Raises UsageError for others, or none."""
+    certificate, text = read_certificate(contents.text(CERTIFICATE)), contents.text(RESULTS)
+    if sha256(text) != certificate.results_sha256:
+        raise UsageError(f"{RESULTS} is not the file that {CERTIFICATE} was made of; see 'assay verify'")
+    return certificate, text
 
 
 def write_package(folder: Path, texts: Mapping[str, str], certificate: Certificate) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.common.shapes import OF_ANY_KEY, check_shape
 from npu_assay.conformance.programs.graph import Case, Graph
 
@@ -102,7 +103,7 @@ SHAPE_OF_TRACE = {"trace": [str]}
 """A further key of a failure that an exception of the backend caused."""
 
 
-class ResultError(ValueError):
+class ResultError(UsageError):
     """A recorded result that cannot be what a run wrote."""
 
 

@@ -22,7 +22,6 @@ from npu_assay.conformance.judge.known_limits import KnownLimits
 from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.record.certificate import (
     Certificate,
-    CertificateError,
     Verdict,
     certificate_text,
     conclude,
@@ -91,7 +90,7 @@ def verify_contents(contents: Contents, today: datetime.date, table_name: str | 
         text = contents.text(RESULTS)
     except TableBombError as error:
         raise PackageError(f"{contents.name}: not a table that a run writes: {error}") from error
-    except (CertificateError, TableError, UsageError) as error:
+    except (TableError, UsageError) as error:
         return Verification((*problems, str(error)), contents.notes)
     results, found = _results(text, cases, certificate, KnownLimits(table.rescale or None))
     problems += found
