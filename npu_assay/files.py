@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from zipfile import BadZipFile, ZipFile, ZipInfo
 
 KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
 
@@ -29,15 +27,6 @@ def read_regular(path: Path, most: int, below: Path | None = None) -> bytes:
             data += file.read(most + 1 - len(data))
     if len(data) > most:
         raise OSError(errno.EFBIG, f"found more than {most} bytes, expected at most {most}")
-    return data
-
-
-def unpacked(archive: ZipFile, info: ZipInfo) -> bytes:
-    """A member's bytes, of which no more are read than it says. Raises BadZipFile where it says another number."""
-    with archive.open(info) as member:
-        data = member.read(info.file_size + 1)
-    if len(data) != info.file_size:
-        raise BadZipFile(f"{len(data)} bytes, expected {info.file_size}")
     return data
 
 
@@ -102,27 +91,6 @@ def replacing(*paths: Path) -> Iterator[tuple[Path, ...]]:
     finally:
         for draft in drafts:
             draft.unlink(missing_ok=True)
-
-
-def write_all(files: Mapping[Path, str]) -> None:
-    """Put these texts in their places, in order; until all are written, what is there is left. Raises OSError."""
-    with replacing(*files) as drafts:
-        for draft, text in zip(drafts, files.values(), strict=True):
-            write_synced(draft, text.encode())
-
-
-@contextmanager
-def new_folder(folder: Path) -> Iterator[Path]:
-    """Give a draft of a folder, beside it, which takes its place after the body or, whatever is raised, is removed."""
-    make_folder(folder.parent)
-    draft = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
-    draft.mkdir()
-    try:
-        yield draft
-        draft.rename(folder)
-    except BaseException:
-        shutil.rmtree(draft)
-        raise
 
 
 def write_synced(path: Path, data: bytes) -> None:

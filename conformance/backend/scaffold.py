@@ -17,7 +17,8 @@ from npu_assay.conformance.adapters import ADAPTERS
 from npu_assay.conformance.backend.importing import spec_with_code
 from npu_assay.conformance.backend.loading import registered
 from npu_assay.conformance.common.errors import UsageError, failing
-from npu_assay.files import make_folder, new_folder
+from npu_assay.conformance.common.files import new_folder
+from npu_assay.files import make_folder
 
 # Path in the new folder -> template; "{name}" is the package's name.
 FILES: Mapping[str, str] = MappingProxyType(

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib import format as npy_format
 
-from npu_assay.files import unpacked
+from npu_assay.conformance.common.files import unpacked
 
 Array = npt.NDArray[Any]
 ZIP_MAGICS = (b"PK\x03\x04", b"PK\x05\x06")

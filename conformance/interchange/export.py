@@ -10,6 +10,7 @@ from npu_assay import __version__
 from npu_assay.conformance.backend.loading import load_whole
 from npu_assay.conformance.common.describing import describe
 from npu_assay.conformance.common.errors import failing
+from npu_assay.conformance.common.files import new_folder
 from npu_assay.conformance.interchange.forms import FORMATS, Format, Made
 from npu_assay.conformance.interchange.manifest import (
     DATA_SET,
@@ -31,7 +32,6 @@ from npu_assay.conformance.record.results import program_sha256
 from npu_assay.conformance.run.selection import all_cases, none_selected
 from npu_assay.conformance.table import Table, read_table, table_bytes, table_path
 from npu_assay.conformance.table.non_decomposed import check_preserved
-from npu_assay.files import new_folder
 from npu_assay.partitioners.exir import Backend
 from npu_assay.reference.onnx_forms.site import FormError
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -115,7 +115,7 @@ class Request:
     arithmetic: str | None = None
 
 
-def judge_folder(request: Request, progress: Callable[[int, int, int], None] = lambda *_: None) -> Report:
+def judge_folder(request: Request) -> Report:
     """Judge every case of an exported folder. Raises UsageError if folder, table or outputs cannot be used."""
     manifest = read_manifest(request.folder)
     _check_outputs(request.outputs)
@@ -124,10 +124,7 @@ def judge_folder(request: Request, progress: Callable[[int, int, int], None] = l
     cases = {case.id: case for case in Selection(manifest.selection).of(table, all_cases(table))}
     found = list(_contradictions(manifest, cases))
     entries = {entry.case: entry for entry in manifest.cases}
-    for number, (name, entry) in enumerate(entries.items(), 1):
-        if name in cases:
-            found.append(_judged(request, entry, cases[name], table))
-        progress(number, len(entries), sum(one.status == FAIL for one in found))
+    found += [_judged(request, entry, cases[name], table) for name, entry in entries.items() if name in cases]
     found += _extra(request.outputs, set(map(folder_of, entries)))
     return Report(manifest, digest(manifest_bytes(request.folder)), request.arithmetic or "as exported", tuple(found))
 

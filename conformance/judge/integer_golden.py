@@ -108,11 +108,6 @@ class Exact:
         return ref in self.codes or ref in self.reals or ref in self.near
 
 
-def exact_codes(graph: Graph, scheme: str = TFLITE) -> dict[Ref, QTensor]:
-    """The codes of `exact_values`."""
-    return exact_values(graph, scheme).codes
-
-
 def exact_values(graph: Graph, scheme: str = TFLITE) -> Exact:
     """The exact golden of every value and every step's output; none where it cannot be known to the last bit.
 

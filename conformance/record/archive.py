@@ -15,8 +15,9 @@ import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from npu_assay.conformance.common.files import unpacked
 from npu_assay.conformance.record.names import FILES, JOURNAL, LIMITS, Contents, PackageError
-from npu_assay.files import read_regular, unpacked
+from npu_assay.files import read_regular
 
 TIME = (1980, 1, 1, 0, 0, 0)  # the earliest that the format knows
 MEMBERS = tuple(name for name in FILES if name != JOURNAL)

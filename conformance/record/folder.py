@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from npu_assay.conformance.common.errors import UsageError, failing
+from npu_assay.conformance.common.files import write_all
 from npu_assay.conformance.record.certificate import Certificate, certificate_text, read_certificate
 from npu_assay.conformance.record.names import (
     CERTIFICATE,
@@ -24,7 +25,6 @@ from npu_assay.conformance.record.names import (
     PackageError,
 )
 from npu_assay.conformance.record.results import CaseResult, to_line
-from npu_assay.files import write_all
 
 
 def refuse_foreign(folder: Path, own: Collection[str] = (CERTIFICATE, JOURNAL), writer: str = "assay certify") -> None:

@@ -8,13 +8,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from npu_assay.conformance.common.errors import UsageError, failing, nearest
+from npu_assay.conformance.common.files import write_all
 from npu_assay.conformance.compare.drift import Drift, Entry
 from npu_assay.conformance.fuzz.programs import Known
 from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.record.results import program_sha256
 from npu_assay.conformance.repro.script import TARGETS, script
 from npu_assay.conformance.run.selection import all_cases
-from npu_assay.files import write_all
 
 FOLDER = "repro"
 _UNSAFE = re.compile(r"[^\w.=+-]+")

@@ -118,19 +118,14 @@ class Pool:
         return self._width
 
 
-def run_all(job: Job, ids: Sequence[str], workers: int, pool: Pool | None = None) -> Iterator[CaseResult]:
-    """Run cases and yield each result as it comes, each case's once.
+def run_all(job: Job, ids: Sequence[str], workers: int) -> Iterator[CaseResult]:
+    """Run cases in so many isolated processes of this machine, and yield each result as it comes, each case's once.
 
-    workers: so many isolated processes of this machine, unless a `pool` is given. A case that ends its process
-    fails, and the others go on. Raises UsageError when no process starts.
+    A case that ends its process fails, and the others go on. Raises UsageError when no process starts.
     """
-    if pool is None:
-        case = made_beforehand(job).case
-        with ProcessPool(Subject(job.backend, job.tools, job.limits), job.table) as processes:
-            yield from processes.run_named(ids, case, workers, level=job.level)
-        return
-    with pool.open(job) as executor:
-        yield from run_on(executor, pool, job, ids)
+    case = made_beforehand(job).case
+    with ProcessPool(Subject(job.backend, job.tools, job.limits), job.table) as processes:
+        yield from processes.run_named(ids, case, workers, level=job.level)
 
 
 def run_on(executor: Executor, pool: Pool, job: Job, ids: Sequence[str]) -> Iterator[CaseResult]:
