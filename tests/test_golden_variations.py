@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 import torch
 
-from npu_assay.conformance.judge.float_golden import result_type, walk
+from npu_assay.conformance.judge.float_golden import walk
 from npu_assay.conformance.judge.integer_golden import exact_values
+from npu_assay.conformance.judge.result_types import result_type
 from npu_assay.conformance.judge.second_golden import golden_failures
 from npu_assay.conformance.programs.build import build
 from npu_assay.conformance.programs.graph import Case, Graph, Quant, Ref, Step, Value

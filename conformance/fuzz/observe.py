@@ -15,7 +15,7 @@ from npu_assay.conformance.programs.seeds import is_thorough
 from npu_assay.conformance.record.results import CaseResult
 from npu_assay.conformance.run.answering import FIRST
 from npu_assay.conformance.run.drawing import Drawing
-from npu_assay.conformance.run.one_case import (
+from npu_assay.conformance.run.observation import (
     Observation,
     judge_again,
     judge_blobs,
@@ -26,9 +26,8 @@ from npu_assay.conformance.run.one_case import (
     judge_runs,
     judge_tags,
     judge_whole,
-    question,
-    result_of,
 )
+from npu_assay.conformance.run.one_case import question, result_of
 from npu_assay.conformance.run.outline import on_integers
 from npu_assay.conformance.run.question import Answer, Question
 from npu_assay.conformance.table import Table
