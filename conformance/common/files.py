@@ -24,6 +24,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
     """Give a draft of a folder, beside it, which takes its place after the body or, whatever is raised, is removed."""
     make_folder(folder.parent)
     draft = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
+    shutil.rmtree(draft, ignore_errors=True)  # of a process with this number that was killed
     draft.mkdir()
     try:
         yield draft
