@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, TypeVar
@@ -234,11 +234,7 @@ def _places(program: ExportedProgram, lowered: ExportedProgram) -> dict[str, int
     """The number of the delegate that has a node, in the order of the delegates' calls."""
     tags, numbers = tags_of(program.graph), dict[str, int]()
     for number, call in enumerate(calls(lowered)):
-        for name in _names(module_called(call).original_module.graph):
-            if name in tags:
-                numbers.setdefault(tags[name], number)
+        for node in module_called(call).original_module.graph.nodes:
+            if node.op == "call_function" and node.name in tags:
+                numbers.setdefault(tags[node.name], number)
     return {name: numbers[tag] for name, tag in tags.items() if tag in numbers}
-
-
-def _names(graph: fx.Graph) -> Iterator[str]:
-    return (node.name for node in graph.nodes if node.op == "call_function")

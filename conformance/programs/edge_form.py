@@ -116,10 +116,6 @@ def _items(emit: Emit, node: fx.Node) -> Output:
     return [emit("getitem", (node, index), {}) for index in range(len(node.meta["val"]))].__getitem__
 
 
-def _rank(node: fx.Node) -> int:
-    return len(node.meta["val"].shape)
-
-
 def _as_is(emit: Emit, scalar: Scalar, op: str, args: Args, kwargs: Kwargs) -> Output:
     node = emit(op, *normalise(op, args, kwargs))
     return _items(emit, node) if isinstance(node.meta["val"], tuple) else _single(node)
@@ -150,7 +146,7 @@ def _lifted(emit: Emit, scalar: Scalar, number: float, dtype: torch.dtype) -> fx
 def _squeeze(emit: Emit, scalar: Scalar, op: str, args: Args, kwargs: Kwargs) -> Output:
     """squeeze, squeeze.dim and squeeze.dims: always the list form."""
     x, *rest = normalise(op, args, kwargs)[0]
-    dims = rest[0] if rest else list(range(_rank(x)))
+    dims = rest[0] if rest else list(range(len(x.meta["val"].shape)))
     return _single(emit("aten.squeeze_copy.dims", (x, dims if isinstance(dims, list) else [dims]), {}))
 
 

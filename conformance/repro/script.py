@@ -67,7 +67,7 @@ def script(found: Drift, entry: Entry, case: Case) -> str:
         MODEL=model_source(case.graph),
         INPUTS="".join(f"    {text},\n" for text in input_sources(case.graph)),
         SUBJECT=_subject(found, case),
-        RUN=run if _runs(entry) else "",
+        RUN=run if drift.outcome(entry.result) in (drift.BREAKS, drift.WRONG) else "",
     )
     partitioner = _fill(target.partitioner, OPTIONS=_options(options))
     lower = _export(found, case) + _fill(parts.LOWER, PARTITIONER=partitioner, PRESERVE=_preserve(found, case))
@@ -147,10 +147,6 @@ def _preserve(found: Drift, case: Case) -> str:
     """The operators of the case that `to_edge` must not decompose."""
     kept = sorted({step.op for step in case.graph.steps} & set(found.table.preserve))
     return f", preserve_ops=[{', '.join(f'torch.ops.{name}' for name in kept)}]" if kept else ""
-
-
-def _runs(entry: Entry) -> bool:
-    return drift.outcome(entry.result) in (drift.BREAKS, drift.WRONG)
 
 
 def _end(found: Drift, entry: Entry, case: Case, lower: str, dies: bool) -> str:

@@ -86,7 +86,7 @@ def assay(request: Request, progress: Progress, today: Callable[[], datetime.dat
     started = datetime.datetime.now(datetime.UTC)
     with ExitStack() as stack:
         suite, versions = _beforehand(request, stack), environment()
-        processes = stack.enter_context(ProcessPool(_subject(request)))
+        processes = stack.enter_context(ProcessPool(Subject(request.backend, request.tools, request.limits)))
         known = processes.about
         check_level(request.backend, known.level, request.level)
         check_apart(known.sources)
@@ -170,10 +170,6 @@ def _check_asked(request: Request) -> None:
         raise UsageError(
             f"random programs: found --level {request.level}, expected {NUMBERS}: what they show is numbers"
         )
-
-
-def _subject(request: Request) -> Subject:
-    return Subject(request.backend, request.tools, request.limits)
 
 
 def _runner(processes: ProcessPool, made: _Made, table: str, cases: Sequence[Case], stack: ExitStack) -> Run:

@@ -138,16 +138,12 @@ def chosen(recorded: Collection[str], cases: int | None, draw: int) -> list[str]
     """
     if cases is None or cases >= len(recorded):
         return sorted(recorded)
-    return sorted(recorded, key=lambda name: _rank(draw, name))[:cases]
+    return sorted(recorded, key=lambda name: hashlib.sha256(f"{draw} {name}".encode()).hexdigest())[:cases]
 
 
 def missed(known: int, ran: int, changed: int) -> float:
     """Return the probability that a draw of `ran` of the known cases has none of `changed` ones, in whatever rows."""
     return math.comb(known - changed, ran) / math.comb(known, ran)
-
-
-def _rank(draw: int, name: str) -> str:
-    return hashlib.sha256(f"{draw} {name}".encode()).hexdigest()
 
 
 def recorded_limits(certificate: Certificate) -> Limits:

@@ -59,7 +59,8 @@ def _reader(kind: Any) -> Reader:
     if origin is typing.Annotated:
         return _reader(arguments[0])
     if origin in (typing.Union, types.UnionType):
-        return _optional(_reader(next(each for each in arguments if each is not type(None))))
+        inside = _reader(next(each for each in arguments if each is not type(None)))
+        return lambda data: None if data is None else inside(data)
     if origin is list:
         return _listed(arguments[0])
     if origin is dict:
@@ -82,10 +83,6 @@ def _refused(name: str) -> Reader:
         raise UsageError(f"found an object ({name}), expected tensors, numbers and texts: no others are read")
 
     return read
-
-
-def _optional(inside: Reader) -> Reader:
-    return lambda data: None if data is None else inside(data)
 
 
 def _listed(kind: Any) -> Reader:
