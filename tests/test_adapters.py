@@ -133,24 +133,24 @@ def machine() -> Iterator[Machine]:
 
 def test_outputs_come_back(machine: Machine) -> None:
     x = torch.arange(6.0).reshape(2, 3).t()
-    (found,) = machine.execute(b"", [x])
+    (found,) = machine.run(b"", [x])
     assert torch.equal(found, x + 1)
 
 
 def test_a_refusal_says_what_was_printed(machine: Machine) -> None:
     with pytest.raises(MachineError, match=r"^RuntimeError: error 0x12 \(tensor at 0x\.\.\. is wrong\)$"):
-        machine.execute(b"refuse", [])
+        machine.run(b"refuse", [])
 
 
 def test_a_death_and_a_hang_are_errors_and_the_next_job_runs(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(MachineError, match=r"^its process died \(signal SIGSEGV\)$"):
-        machine.execute(b"die", [])
-    assert machine.execute(b"", []) == []
+        machine.run(b"die", [])
+    assert machine.run(b"", []) == []
     monkeypatch.setattr(machine, "timeout", 0.2)
     with pytest.raises(MachineError, match=r"no answer in 0\.2 seconds"):
-        machine.execute(b"hang", [])
+        machine.run(b"hang", [])
     monkeypatch.undo()
-    assert machine.execute(b"", [torch.tensor(1)]) == [torch.tensor(2)]
+    assert machine.run(b"", [torch.tensor(1)]) == [torch.tensor(2)]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int8, torch.bool, torch.int64])

@@ -80,7 +80,7 @@ class WholeModel(Whole):
 
     def _taken(self, program: ExportedProgram) -> bool:
         try:
-            self.machine.execute(self._delegated(program), [])
+            self.machine.run(self._delegated(program), [])
         except FormError as error:
             self._reject(program, error.code, str(error), f"the operator must have a form in {self.engine.format}")
         except MachineError as error:

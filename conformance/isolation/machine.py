@@ -52,7 +52,7 @@ class Machine:
     def load(self, processed_bytes: bytes, compile_specs: object = ()) -> bytes:
         return processed_bytes
 
-    def execute(self, handle: bytes, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    def run(self, handle: bytes, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """The outputs. Raises MachineError; its message is the same for the same job."""
         if self._child is None or self._child.poll() is not None:
             self._start()
@@ -61,6 +61,8 @@ class Machine:
         if isinstance(answer, str):
             raise MachineError(answer)
         return [unpack(x) for x in answer]
+
+    execute = run
 
     def _start(self) -> None:
         ours, theirs = socket.socketpair()

@@ -32,7 +32,7 @@ def ask(backend: str, table: str, cases: Sequence[Case], workers: int, timeout: 
     def asked(case: Case) -> Met:
         machine = free.get()
         try:
-            (said,) = machine.execute(json.dumps([backend, table, case.id]).encode(), ())
+            (said,) = machine.run(json.dumps([backend, table, case.id]).encode(), ())
         except MachineError as error:
             return Met(case.id, ERROR, "process", str(error))
         finally:

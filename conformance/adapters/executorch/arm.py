@@ -121,10 +121,10 @@ class ReferenceModel:
     def execute(self, handle: Loaded, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """The outputs. Raises MachineError if the model refuses the graph, or if its process dies."""
         if handle.orders is None:
-            return self.machine.execute(handle.flatbuffer, inputs)
+            return self.machine.run(handle.flatbuffer, inputs)
         given, wanted = handle.orders
         laid = [x.permute(tuple(order)).contiguous() for x, order in zip(inputs, given, strict=True)]
-        outputs = self.machine.execute(handle.flatbuffer, laid)
+        outputs = self.machine.run(handle.flatbuffer, laid)
         return [y.permute([order.index(a) for a in range(y.dim())]) for y, order in zip(outputs, wanted, strict=True)]
 
 

@@ -26,7 +26,7 @@ SOME = "baseline and (relu or add or conv2d) and (fp32 or static_int8) and accep
 
 def theirs(model: Path, inputs: Sequence[Array]) -> Sequence[Array]:
     """The outputs of ExecuTorch's runtime."""
-    return [x.numpy() for x in REAL.execute(model.read_bytes(), [torch.from_numpy(x) for x in inputs])]
+    return [x.numpy() for x in REAL.run(model.read_bytes(), [torch.from_numpy(x) for x in inputs])]
 
 
 def ours(model: Path, inputs: Sequence[Array]) -> Sequence[Array]:
