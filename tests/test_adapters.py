@@ -81,8 +81,9 @@ def test_what_stands_in_is_stated_beside_the_versions() -> None:
 
 def test_a_package_of_packages_that_is_not_there_is_missing() -> None:
     """`find_spec` raises for a module whose package is not there."""
+    _, made = engine.offered("adapters.some", ("cpu",), ("no_such_package.part", "of-none"))
     with pytest.raises(UsageError, match=r"^some:cpu needs the package of-none: pip install of-none$"):
-        engine.installed("adapters.some", (("no_such_package.part", "of-none"),), "cpu")
+        made("cpu")
 
 
 @pytest.mark.parametrize("module", [iree, litert, onnxruntime, openvino])

@@ -142,7 +142,7 @@ def test_an_operator_stands_in_few_modules() -> None:
     assert len(holding) <= 8, holding
 
 
-CHANGING = tuple(f"conformance/{part}/" for part in ("cases", "explain", "interchange", "report"))
+CHANGING = ("conformance/cases/",)
 """Where imports inside of functions have no reason yet."""
 
 
@@ -168,3 +168,32 @@ def test_an_import_without_a_reason_is_seen() -> None:
     bare, block, above = "import b", "import c  # why\n    import d\n\n    import e", "# why\n    import f"
     source = f"import a\ndef g():\n    x = 1\n    {bare}\n    x = 2\n    {block}\n    x = 3\n    {above}\n"
     assert unexplained(source) == [bare]
+
+
+KEEPER = "conformance/common/memory.py"
+"""The one module of `conformance` that caches."""
+
+
+def unkept(source: str) -> list[str]:
+    """Caches of functools, and functions with arguments that are called once: these keep results without a bound."""
+    nodes = list(ast.walk(ast.parse(source)))
+    asked = [node for node in nodes if isinstance(node, ast.ImportFrom) and node.module == "functools"]
+    found = [alias.name for node in asked for alias in node.names if alias.name in ("cache", "lru_cache")]
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef) and ast.unparse(node.args)]
+    return found + [each.name for each in functions if "once" in map(ast.unparse, each.decorator_list)]
+
+
+def test_one_module_caches() -> None:
+    """Whatever is kept has a bound, which stands beside the function."""
+    names = [path.relative_to(ROOT).as_posix() for path in SOURCES]
+    asked = [name for name in names if name.startswith("conformance/") and name != KEEPER]
+    others = tuple(f"conformance/{part}/" for part in ("cases", "covering", "predicates"))
+    read = {name: (ROOT / name).read_text() for name in asked if not name.startswith(others)}
+    assert {name: bare for name, source in read.items() if (bare := unkept(source))} == {}
+
+
+def test_a_cache_without_a_bound_is_seen() -> None:
+    source = (
+        "from functools import lru_cache, wraps\n@once\ndef a(): ...\n@once\ndef b(c): ...\n@keep(8)\ndef d(e): ...\n"
+    )
+    assert unkept(source) == ["lru_cache", "b"]

@@ -23,7 +23,7 @@ from npu_assay.conformance.record.results import (
     to_line,
 )
 from npu_assay.conformance.run.cluster_worker import dismiss_all
-from npu_assay.conformance.run.execution import Job, Pool, run_all
+from npu_assay.conformance.run.execution import Job, Pool, run_all, run_on
 from npu_assay.conformance.run.one_case import run_case
 from npu_assay.conformance.table import load_table
 from npu_assay.partitioners.exir import Backend
@@ -191,7 +191,9 @@ def test_processes_give_the_same_results_as_one() -> None:
 def test_any_executor_will_do() -> None:
     job = Job(SPEC, fake_backend.TABLE)
     here = {to_line(r) for r in run_all(job, names(12), 1)}
-    assert {to_line(r) for r in run_all(job, names(12), 1, Pool(lambda: ThreadPoolExecutor(1), 1))} == here
+    pool = Pool(lambda: ThreadPoolExecutor(1), 1)
+    with pool.open(job) as executor:
+        assert {to_line(r) for r in run_on(executor, pool, job, names(12))} == here
     dismiss_all()
 
 

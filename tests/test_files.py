@@ -18,6 +18,7 @@ from click.testing import CliRunner
 from pte_programs import added
 
 from npu_assay.conformance.cli import main
+from npu_assay.conformance.common.files import new_folder
 from npu_assay.conformance.record.names import JOURNAL
 from npu_assay.files import replacing, write_whole
 from npu_assay.partitioners.exir.pte import write
@@ -92,6 +93,19 @@ def test_files_take_their_places_together(tmp_path: Path) -> None:
         for draft in drafts:
             draft.write_text("new")
     assert names(tmp_path) == ["a", "b"] and (tmp_path / "a").read_text() == "new"
+
+
+def test_a_folder_takes_its_place_whole(tmp_path: Path) -> None:
+    """Also where a process of the same number was killed while it wrote, as in containers."""
+    with pytest.raises(KeyboardInterrupt), new_folder(tmp_path / "a") as draft:
+        (draft / "x").write_text("new")
+        raise KeyboardInterrupt
+    assert names(tmp_path) == []
+    draft.mkdir()
+    (draft / "old").write_text("of a killed process")
+    with new_folder(tmp_path / "a") as again:
+        (again / "x").write_text("new")
+    assert again == draft and names(tmp_path) == ["a"] and names(tmp_path / "a") == ["x"]
 
 
 def test_what_is_no_file_stays(tmp_path: Path) -> None:

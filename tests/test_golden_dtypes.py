@@ -11,7 +11,7 @@ import torch
 from table_steps import Known, steps
 
 from npu_assay.conformance.fuzz.sketch import Kind
-from npu_assay.conformance.judge.float_golden import result_type
+from npu_assay.conformance.judge.result_types import result_type
 from npu_assay.conformance.programs.build import REALS
 from npu_assay.conformance.programs.edge_form import typed
 from npu_assay.conformance.programs.graph import Ref, Step, references

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from npu_assay.conformance.judge.float_golden import result_type
+from npu_assay.conformance.judge.result_types import result_type
 from npu_assay.conformance.programs.graph import Ref, Step
 from npu_assay.partitioners.exir.ops import edge_op
 from npu_assay.reference import golden

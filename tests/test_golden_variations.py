@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 import torch
 
-from npu_assay.conformance.judge.float_golden import result_type, walk
-from npu_assay.conformance.judge.integer_golden import exact_codes
+from npu_assay.conformance.judge.float_golden import walk
+from npu_assay.conformance.judge.integer_golden import exact_values
+from npu_assay.conformance.judge.result_types import result_type
 from npu_assay.conformance.judge.second_golden import golden_failures
 from npu_assay.conformance.programs.build import build
 from npu_assay.conformance.programs.graph import Case, Graph, Quant, Ref, Step, Value
@@ -45,7 +46,7 @@ def test_goldens_take_operands_without_dimensions_or_say_that_they_do_not(table:
         except (GoldenError, RuntimeError, IndexError, ValueError):  # no operator of such operands
             continue
         seen += 1
-        exact_codes(graph, scheme)
+        exact_values(graph, scheme)
         assert golden_failures(graph) == [], case.id
     assert seen > 10
 
@@ -65,7 +66,7 @@ def test_the_goldens_read_the_nearest_pixel_where_torch_does(size: int, factor: 
 def test_a_narrower_range_clamps_codes() -> None:
     x = Value("x", (256,), Quant(0.1), constant=False)
     step = Step("subject", "aten.clone.default", (Ref("x"),), (), Quant(0.1, 0, -20, 21))
-    found = exact_codes(Graph((x,), (step,), (Ref("subject"),)))[Ref("subject")].codes
+    found = exact_values(Graph((x,), (step,), (Ref("subject"),))).codes[Ref("subject")].codes
     assert (int(found.min()), int(found.max())) == (-20, 21)
 
 

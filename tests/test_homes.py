@@ -14,8 +14,7 @@ from torch import Tensor
 from npu_assay.conformance.cases import cases_for, every_operator, homes
 from npu_assay.conformance.cases.make import Call
 from npu_assay.conformance.judge.float_golden import real_value
-from npu_assay.conformance.judge.integer_golden import substitute
-from npu_assay.conformance.programs.graph import Ref
+from npu_assay.conformance.programs.graph import Ref, substitute
 from npu_assay.conformance.run.one_case import run_case
 from npu_assay.conformance.table import Table, load_table
 from npu_assay.reference import onnx_golden
@@ -54,7 +53,7 @@ def _torch(use: Call, values: dict[Ref, Tensor]) -> Tensor:
         else tensor
         for ref, tensor in values.items()
     }
-    args = [list(a) if isinstance(a, tuple) else a for a in substitute(use.args, given)]
+    args = [list(a) if isinstance(a, tuple) else a for a in substitute(use.args, given.__getitem__)]
     return _first(aten(use.op)(*args, **dict(use.kwargs))).to(torch.float64)
 
 
@@ -62,7 +61,7 @@ def _torch(use: Call, values: dict[Ref, Tensor]) -> Tensor:
 def test_the_golden_is_torchs_operator(name: str) -> None:
     for use in _spellings(name):
         reals = _reals(use)
-        found = run(use.op, substitute(use.args, reals), dict(use.kwargs))[0]
+        found = run(use.op, substitute(use.args, reals.__getitem__), dict(use.kwargs))[0]
         expected = _torch(use, {ref: x.value for ref, x in reals.items()})
         assert found.exact
         torch.testing.assert_close(found.value, expected, rtol=1e-12, atol=1e-12)
@@ -81,7 +80,7 @@ def test_operands_within_their_bounds_give_results_within_the_bound(name: str, s
             else x
             for ref, x in reals.items()
         }
-        (bounded, *_) = run(use.op, substitute(use.args, off), dict(use.kwargs))
+        (bounded, *_) = run(use.op, substitute(use.args, off.__getitem__), dict(use.kwargs))
         for trial in range(TRIALS):
             values = dict[Ref, Tensor]()
             for ref, x in off.items():
@@ -101,8 +100,8 @@ def test_onnx_says_the_same_where_it_has_the_operator(name: str) -> None:
     compared = 0
     for use in _spellings(name):
         reals = _reals(use)
-        results = run(use.op, substitute(use.args, reals), dict(use.kwargs))
-        given = values(substitute(use.args, reals))
+        results = run(use.op, substitute(use.args, reals.__getitem__), dict(use.kwargs))
+        given = values(substitute(use.args, reals.__getitem__))
         outputs = [result.value for result in results]
         assert onnx_golden.disagreement(use.op, given, outputs, dict(use.kwargs)) is None
         compared += onnx_golden.run(use.op, given, dict(use.kwargs)) is not None

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from npu_assay.conformance.cases.families import BASELINES, baseline
 from npu_assay.conformance.cases.make import bias_quant, quant, weight_quant
-from npu_assay.conformance.judge.integer_golden import affine, exact_codes
+from npu_assay.conformance.judge.integer_golden import affine, exact_values
 from npu_assay.reference import golden
 from npu_assay.reference.affine import Affine, float32
 from npu_assay.reference.golden import Bounded, GoldenError
@@ -204,7 +204,7 @@ def test_channels_last_memory_changes_nothing(op: str, args: tuple[Any, ...]) ->
 @pytest.mark.parametrize("row", BASELINES)
 def test_every_row_has_integers(row: str) -> None:
     graph = baseline(row)
-    found = exact_codes(graph)
+    found = exact_values(graph).codes
     (step,) = graph.steps[-1:]
     assert step.quant is not None
     for ref in graph.outputs:

@@ -88,7 +88,8 @@ def test_what_is_written_fits_its_name(name: str, prefix: str, tmp_path: Path) -
     assert settings["project"]["entry-points"]["npu_assay.backends"] == {name: f"{name}:backend"}
     packed = settings["tool"]["setuptools"]
     assert packed["packages"] == [name] and packed["package-data"] == {name: ["*.toml"]}
-    assert folder.stat().st_mode & 0o777 == 0o777 & ~scaffold._umask()
+    (beside := folder.with_name("beside")).mkdir()
+    assert folder.stat().st_mode == beside.stat().st_mode
     assert not any("{{" in path.read_text(encoding="utf-8") for path in folder.rglob("*") if path.is_file())
 
 

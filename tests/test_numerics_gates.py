@@ -26,7 +26,7 @@ from judged_numbers import (
 from torch import Tensor
 
 from npu_assay.conformance.cases.make import quant
-from npu_assay.conformance.judge.integer_golden import exact_codes
+from npu_assay.conformance.judge.integer_golden import exact_values
 from npu_assay.conformance.judge.numerics import Golden, golden, judge
 from npu_assay.conformance.judge.second_golden import disagreements
 from npu_assay.conformance.programs.graph import Fill, Graph, Ref, Step
@@ -37,13 +37,13 @@ from npu_assay.reference.arithmetic import tflite
 
 def integers(graph: Graph) -> Tensor:
     """The exact codes of the first output."""
-    return exact_codes(graph)[graph.outputs[0]].codes
+    return exact_values(graph).codes[graph.outputs[0]].codes
 
 
 def sharing(graph: Graph, codes: Tensor) -> Golden:
     """A golden whose exact integers are wrong in the same way as the device's: both run the same kernels."""
     found, ref = golden(graph), graph.outputs[0]
-    found.exact(SCHEME).codes[ref] = replace(exact_codes(graph)[ref], codes=codes)
+    found.exact(SCHEME).codes[ref] = replace(exact_values(graph).codes[ref], codes=codes)
     return found
 
 

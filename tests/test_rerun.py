@@ -33,7 +33,7 @@ from npu_assay.conformance.record.results import CaseResult, Failure, read_resul
 from npu_assay.conformance.record.waivers import Waiver
 from npu_assay.conformance.report.data import make_report
 from npu_assay.conformance.report.render import reports
-from npu_assay.conformance.run import one_case
+from npu_assay.conformance.run import observation
 from npu_assay.conformance.run.session import Request, assay
 from npu_assay.conformance.table import load_table
 from npu_assay.conformance.verify.rerun import chosen
@@ -212,7 +212,7 @@ def test_a_backend_that_knows_the_numbers_does_not_know_those_that_are_drawn(
 def test_a_backend_that_knows_the_numbers_is_found_by_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As by an earlier version of the suite, which judged the first inputs alone."""
     memorize(tmp_path, monkeypatch)
-    monkeypatch.setattr(one_case, "judge_drawn", lambda *_: None)
+    monkeypatch.setattr(observation, "judge_drawn", lambda *_: None)
     request = Request("memorizing:backend", None, Selection(memorizing.PART), 1, tmp_path / "out")
     assert assay(request, Silent(), lambda: TODAY).certificate.passed
     assert ", reproduced (" in again(tmp_path / "out")[1][-1]
