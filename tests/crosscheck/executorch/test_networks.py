@@ -18,8 +18,6 @@ pytest.importorskip("torchao", reason="the quantizer is the extra `quantize`")
 pytest.importorskip("executorch", reason="the peer is the extra `executorch`")
 
 import torch
-from crosscheck.executorch import narrow
-from crosscheck.executorch.real import Argument, Array, Job, Machine
 from networks import (
     LARGE_NETWORKS,
     NETWORKS,
@@ -35,6 +33,8 @@ from torch.export import ExportedProgram
 
 from npu_assay.partitioners.exir.run import run_delegate
 from npu_assay.partitioners.xnnpack import XnnpackPartitioner, XnnpackRuntime
+from tests.crosscheck.executorch import narrow
+from tests.crosscheck.executorch.real import Argument, Array, Job, Machine
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # see peer

@@ -10,7 +10,6 @@ import pytest
 pytest.importorskip("executorch", reason="the peer is the extra `executorch`")
 
 import torch
-from crosscheck.executorch.real import Machine
 from networks import (
     LARGE_NETWORKS,
     NETWORKS,
@@ -33,6 +32,7 @@ from npu_assay.partitioners.exir import (
 )
 from npu_assay.partitioners.exir.run import run_program
 from npu_assay.partitioners.xnnpack import XnnpackPartitioner, XnnpackRuntime
+from tests.crosscheck.executorch.real import Machine
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec.` is deprecated:FutureWarning"),
