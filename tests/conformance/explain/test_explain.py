@@ -263,7 +263,7 @@ class Steps(OwnFlow):
 
 def test_the_quantizer_of_a_vendors_steps() -> None:
     """As of ExecuTorch's backends, which have none of their own."""
-    vendors = replace(load_backend("neutron"), quantizer=None, flow="test_explain:Steps")
+    vendors = replace(load_backend("neutron"), quantizer=None, flow=f"{__name__}:Steps")
     assert How().quantizer(vendors) == "per tensor"
     for backend, how in ((vendors, How(dynamic=True)), (replace(vendors, flow=None), How())):
         with pytest.raises(LookupError, match=r"the backend has no .*expected a model that is quantized already"):

@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from click.testing import CliRunner, Result
 from explain_models import Small, small
+from places import ROOT
 from quantizing import QUANTIZES
 from torch import Tensor, nn
 
@@ -30,6 +31,7 @@ from npu_assay.conformance.explain.record import Explanation
 from npu_assay.partitioners.exir import Backend, Partitioner, PartitionResult
 
 pytestmark = QUANTIZES
+HERE = Path(__file__).relative_to(ROOT)
 
 
 def broken() -> object:
@@ -130,12 +132,6 @@ def test_a_partitioner_without_reasons() -> None:
 # ------------------------------------------------------------------------------------ the command
 
 
-@pytest.fixture(autouse=True)
-def found_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(Path(__file__).parent))
-    sys.modules.setdefault("test_explain_command", sys.modules[__name__])
-
-
 def run(*arguments: str | Path, code: int = 0) -> Result:
     result = CliRunner().invoke(main, ["explain", *map(str, arguments)])
     assert result.exit_code == code, result.output
@@ -201,8 +197,8 @@ def test_fail_under(share: str, code: int) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize(("demand", "code"), [((), 0), (("--fail-under", "0.1"), 1), (("--fail-under", "0"), 1)])
 def test_no_answer_is_no_share(demand: tuple[str, ...], code: int, tmp_path: Path) -> None:
-    waiting = "test_explain_command:waits"
-    backends = [each for name in (waiting, "test_explain_command:raises") for each in ("--backend", name)]
+    waiting = f"{__name__}:waits"
+    backends = [each for name in (waiting, f"{__name__}:raises") for each in ("--backend", name)]
     result = run(SMALL, *backends, "--timeout", "5", "--out", tmp_path, *demand, code=code)
     late = f"{waiting}: no answer in 5 s: give a larger --timeout"
     plain = " ".join(result.stdout.split())
@@ -215,9 +211,7 @@ def test_no_answer_is_no_share(demand: tuple[str, ...], code: int, tmp_path: Pat
 
 
 def test_a_backend_that_ends_its_process_is_told(tmp_path: Path) -> None:
-    result = run(
-        SMALL, "--backend", "test_explain_command:dies", "--backend", "xnnpack", "--calibrate", "random", "-n", "1"
-    )
+    result = run(SMALL, "--backend", f"{__name__}:dies", "--backend", "xnnpack", "--calibrate", "random", "-n", "1")
     assert "exit code 3" in result.output and "xnnpack (quantized here)" in result.output
 
 
@@ -225,13 +219,13 @@ def test_a_backend_that_ends_its_process_is_told(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["nothing.pt2", "--backend", "neutron"], "nothing.pt2: found no such file"),
-        (["test_explain_command:broken", "--backend", "neutron"], "RuntimeError: no weights here"),
-        (["test_explain_command:nothing", "--backend", "neutron"], "found int, expected a pair"),
+        ([f"{__name__}:broken", "--backend", "neutron"], "RuntimeError: no weights here"),
+        ([f"{__name__}:nothing", "--backend", "neutron"], "found int, expected a pair"),
         (
-            ["test_explain_command:sized", "--backend", "neutron"],
+            [f"{__name__}:sized", "--backend", "neutron"],
             "example inputs: found int, expected a tensor, a tuple, a dict",
         ),
-        (["test_explain_command:absent", "--backend", "neutron"], "has no 'absent'"),
+        ([f"{__name__}:absent", "--backend", "neutron"], "has no 'absent'"),
         ([SMALL, "--backend", "neutrons"], "no backend 'neutrons', did you mean 'neutron'?"),
         ([SMALL, "--backend", "neutron", "--calibrate", "no.npz"], "no.npz: cannot be read"),
         ([SMALL, "--backend", "neutron", "--dynamic"], "--dynamic: expected --calibrate beside it"),
@@ -253,9 +247,9 @@ def test_what_cannot_be_asked(arguments: list[str], message: str) -> None:
     ],
 )
 def test_a_model_that_raises_is_told_with_its_own_line(model: str, line: str, ends: str) -> None:
-    result = run(f"test_explain_command:{model}", "--backend", "neutron", "-n", "1", code=2)
+    result = run(f"{__name__}:{model}", "--backend", "neutron", "-n", "1", code=2)
     number = next(n for n, text in enumerate(Path(__file__).read_text().splitlines(), 1) if text.endswith(line))
-    assert f"{ends} (test_explain_command.py:{number})" in result.output and result.output.count("\n") == 1
+    assert f"{ends} ({HERE}:{number})" in result.output and result.output.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -271,8 +265,8 @@ def test_what_a_model_raises_is_told_in_whole_sentences(said: str, told: str, mo
         raise RuntimeError(said)
 
     monkeypatch.setattr(sys.modules[__name__], "broken", fails)
-    shown = run("test_explain_command:broken", "--backend", "neutron", "-n", "1", code=2).output
-    assert f"{told} (test_explain_command.py:" in shown and len(shown) < 460
+    shown = run(f"{__name__}:broken", "--backend", "neutron", "-n", "1", code=2).output
+    assert f"{told} ({HERE}:" in shown and len(shown) < 460
 
 
 @pytest.mark.parametrize("processes", ["1", "2"])
@@ -340,7 +334,7 @@ def test_a_sample_that_the_model_does_not_take_is_named(
     np.savez(path := tmp_path / "samples.npz", samples if number == 0.5 else samples.astype("int64"))
     others = () if option == "--calibrate" else ("--calibrate", "random")
     backends = ("--backend", "xnnpack", "--backend", "neutron")
-    result = run("test_explain_command:embedded", *backends, option, path, *others, code=2)
+    result = run(f"{__name__}:embedded", *backends, option, path, *others, code=2)
     assert f"assay: {path}{message}" in result.output and result.output.count("\n") == 1
 
 

@@ -88,14 +88,14 @@ def told(*arguments: object) -> Explained:
 @pytest.mark.parametrize("name", ["by_name", "mixed"])
 @pytest.mark.parametrize("how", [[], ["--calibrate", "random"], ["--calibrate", "random", "--dynamic"]], ids=str)
 def test_a_model_with_inputs_by_name_has_numbers(name: str, how: list[str]) -> None:
-    one = told(f"test_explain_inputs:{name}", *how)
+    one = told(f"{__name__}:{name}", *how)
     assert one.error == "" and one.numbers and all(each.cosine and each.cosine > 0.99 for each in one.numbers)
     assert bool(one.layers) == bool(how)
 
 
 @pytest.mark.parametrize("name", ["by_name", "mixed"])
 def test_a_file_with_inputs_by_name_has_numbers(name: str, tmp_path: Path) -> None:
-    torch.export.save(load_model(f"test_explain_inputs:{name}").program, path := tmp_path / "model.pt2")
+    torch.export.save(load_model(f"{__name__}:{name}").program, path := tmp_path / "model.pt2")
     one = told(path, "--calibrate", "random")
     assert one.error == "" and len(one.numbers) == 3
 
@@ -134,7 +134,7 @@ def test_a_file_with_results_of_a_library_that_is_not_here(
 
 
 def test_a_file_whose_names_would_import_a_module_is_refused(tmp_path: Path) -> None:
-    torch.export.save(load_model("test_explain_inputs:by_name").program, path := tmp_path / "model.pt2")
+    torch.export.save(load_model(f"{__name__}:by_name").program, path := tmp_path / "model.pt2")
     names, enumeration = json.dumps(json.dumps(["states"])), json.dumps(json.dumps([{"__enum__": 1, "fqn": "this:A"}]))
     with zipfile.ZipFile(path) as given, zipfile.ZipFile(changed := tmp_path / "changed.pt2", "w") as made:
         for name in given.namelist():
@@ -150,13 +150,13 @@ def _inside(text: str) -> bytes:
 
 
 def test_a_part_of_a_model_with_inputs_by_name_is_found(tmp_path: Path) -> None:
-    arguments = ["reduce", "test_explain_inputs:by_name", "--backend", "neutron", "--of", "undelegated"]
+    arguments = ["reduce", f"{__name__}:by_name", "--backend", "neutron", "--of", "undelegated"]
     result = CliRunner().invoke(main, [*arguments, "--calibrate", "random"])
     assert result.exit_code == 0 and "mul.Tensor" in result.output, result.output
 
 
 def test_samples_of_a_file_go_by_the_names_of_inputs(tmp_path: Path) -> None:
-    model, masks = load_model("test_explain_inputs:by_name"), np.linspace(0, 1, 8, dtype=np.float32).reshape(2, 1, 4)
+    model, masks = load_model(f"{__name__}:by_name"), np.linspace(0, 1, 8, dtype=np.float32).reshape(2, 1, 4)
     ids = np.arange(8).reshape(2, 1, 4)
     np.savez(path := tmp_path / "samples.npz", attention_mask=masks, input_ids=ids)
     found = samples_of(model, str(path))
@@ -167,7 +167,7 @@ def test_samples_of_a_file_go_by_the_names_of_inputs(tmp_path: Path) -> None:
 @pytest.mark.parametrize("names", [("attention_mask", "ids"), ("mask", "ids"), ("arr_0", "ids")])
 def test_arrays_of_other_names_are_not_guessed(names: tuple[str, str], tmp_path: Path) -> None:
     arrays: Any = np.arange(4).reshape(1, 1, 4), np.ones((1, 1, 4), dtype=np.float32)
-    model = load_model("test_explain_inputs:by_name")
+    model = load_model(f"{__name__}:by_name")
     np.savez(path := tmp_path / "samples.npz", **dict[str, Any](zip(names, arrays, strict=True)))
     with pytest.raises(UsageError, match=f"found arrays {', '.join(names)}, expected the names attention_mask, input_"):
         samples_of(model, str(path))
@@ -176,7 +176,7 @@ def test_arrays_of_other_names_are_not_guessed(names: tuple[str, str], tmp_path:
 
 
 def test_every_leaf_has_numbers_of_its_own() -> None:
-    example = inputs_of(load_model("test_explain_inputs:mixed").program, (PAIR, SCALE))
+    example = inputs_of(load_model(f"{__name__}:mixed").program, (PAIR, SCALE))
     for seed in (1, 2):
         leaves = others(example, seed).leaves
         assert len({tuple(leaf.flatten().tolist()) for leaf in leaves}) == len(leaves) == 4
@@ -184,7 +184,7 @@ def test_every_leaf_has_numbers_of_its_own() -> None:
 
 
 def test_every_way_to_give_inputs_is_one_call() -> None:
-    program = load_model("test_explain_inputs:mixed").program
+    program = load_model(f"{__name__}:mixed").program
     given: list[Any] = [(PAIR, SCALE), Inputs(PAIR, SCALE), (*PAIR[0], PAIR[1]["gain"], SCALE["scale"])]
     found = [model_of(program, [each]).inputs[0] for each in given]
     assert all(x is y for each in found for x, y in zip(each.leaves, found[0].leaves, strict=True))
@@ -195,7 +195,7 @@ def test_every_way_to_give_inputs_is_one_call() -> None:
     "given", [(IDS,), {"input_ids": IDS}, {"input_ids": IDS, "attention_mask": MASK, "more": MASK}]
 )
 def test_inputs_that_do_not_fit_are_told(given: Any) -> None:
-    program = load_model("test_explain_inputs:by_name").program
+    program = load_model(f"{__name__}:by_name").program
     with pytest.raises(UsageError, match=r"^inputs\[0\]: found .*, expected attention_mask, input_ids by name$"):
         npu_assay.explain(program, ["xnnpack"], inputs=[given])
 
@@ -210,7 +210,7 @@ def test_inputs_that_do_not_fit_are_told(given: Any) -> None:
 )
 @pytest.mark.parametrize("name", ["samples", "inputs"])
 def test_samples_and_inputs_of_other_sizes_are_told(name: str, wrong: Tensor, told: str) -> None:
-    program = load_model("test_explain_inputs:by_name").program
+    program = load_model(f"{__name__}:by_name").program
     fits: dict[str, Any] = {"input_ids": IDS, "attention_mask": MASK}
     with pytest.raises(UsageError, match=rf"^{name}\[1\]: {told}$"):
         given: dict[str, Any] = {name: [fits, {**fits, "attention_mask": wrong}]}
@@ -218,7 +218,7 @@ def test_samples_and_inputs_of_other_sizes_are_told(name: str, wrong: Tensor, to
 
 
 def test_a_factory_of_inputs_in_another_order_is_told() -> None:
-    result = run("test_explain_inputs:other_way", "--backend", "xnnpack", code=2)
+    result = run(f"{__name__}:other_way", "--backend", "xnnpack", code=2)
     assert (
         "example inputs: found dict, expected a tensor, a tuple, a dict by name, or a tuple and a dict" in result.output
     )

@@ -90,8 +90,8 @@ def test_it_is_left_out_with_its_place_and_the_others_are_told(backend: str, ope
 
 def test_a_program_that_is_not_written_is_told(tmp_path: Path) -> None:
     """By the command, in the page and in the JSON: a backend that raises, a model outside of the edge dialect."""
-    backends = [each for name in ("neutron", "test_explain_command:raises") for each in ("--backend", name)]
-    model = ["explain", "test_explain_outside:median", *backends, "--calibrate", "random", "-n", "1"]
+    backends = ["--backend", "neutron", "--backend", "tests.conformance.explain.test_explain_command:raises"]
+    model = ["explain", f"{__name__}:median", *backends, "--calibrate", "random", "-n", "1"]
     result = CliRunner().invoke(main, [*model, "--pte", "--out", str(tmp_path)])
     record = Explanation.from_json(json.loads((tmp_path / "explain.json").read_text()))
     lines = [f"not written: {one.backend.replace(':', '.')}.pte: {one.no_file}" for one in record.backends]
@@ -101,7 +101,7 @@ def test_a_program_that_is_not_written_is_told(tmp_path: Path) -> None:
 
 
 def test_a_part_of_such_a_model_is_found() -> None:
-    arguments = ["reduce", "test_explain_outside:median", "--backend", "neutron", "--of", "op", "--op", "addmm"]
+    arguments = ["reduce", f"{__name__}:median", "--backend", "neutron", "--of", "op", "--op", "addmm"]
     result = CliRunner().invoke(main, [*arguments, "--calibrate", "random"])
     assert (result.exit_code == 0 and "linear.py" in result.output) or "addmm" in result.output, result.output
 

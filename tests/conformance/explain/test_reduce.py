@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from places import SHARED
+from places import ROOT, SHARED
 
 pytest.importorskip("torchao", reason="the quantizers are the extra `quantize`")
 
@@ -33,7 +33,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning:torchao"),
     pytest.mark.filterwarnings("ignore:The tensor attributes self.gru:UserWarning"),
 ]
-MODEL = "test_reduce:model"
+MODEL = f"{__name__}:model"
 DROPPED = "npu_assay.faults.neutron:bias_dropped"
 
 
@@ -58,12 +58,6 @@ class DiesOfGelu(Partitioner):
 dies = replace(load_backend("neutron"), partitioner=DiesOfGelu)
 
 
-@pytest.fixture(autouse=True)
-def found_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(SHARED))
-    sys.modules.setdefault("test_reduce", sys.modules[__name__])
-
-
 def run(*arguments: str | Path, code: int = 0) -> Result:
     result = CliRunner().invoke(main, ["reduce", MODEL, *map(str, arguments)])
     assert result.exit_code == code, result.output
@@ -76,7 +70,7 @@ def run(*arguments: str | Path, code: int = 0) -> Result:
     [
         ("neutron", ("undelegated",), "aten.gelu.default", "unsupported: the operator"),
         (DROPPED, ("wrong",), "aten.convolution.default", "dB, largest difference"),
-        ("test_reduce:dies", ("crash",), "aten.gelu.default", ""),
+        (f"{__name__}:dies", ("crash",), "aten.gelu.default", ""),
         ("neutron", ("op", "--op", "relu"), "aten.relu.default", "device against torch: equal"),
     ],
 )
@@ -87,7 +81,7 @@ def test_a_script_shows_it_again(
     run("--backend", backend, "--of", *what, "--calibrate", "random", "--out", out)
     lines = out.read_text().splitlines()
     assert len(lines) <= 20 and operator in lines[0]
-    environment = {**os.environ, "PYTHONPATH": str(SHARED)}
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{SHARED}"}
     call = [sys.executable, str(out)]
     again = subprocess.run(
         call, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False
@@ -139,7 +133,7 @@ def gated() -> tuple[nn.Module, tuple[Tensor, ...]]:
 )
 def test_causes_are_tried_in_the_order_of_explain(only: tuple[str, ...], operator: str, cause: str) -> None:
     """The dearest is what many operators were made of: it is cut whole."""
-    call = ["reduce", "test_reduce:gated", "--backend", "neutron", "--of", "undelegated", "--calibrate", "random"]
+    call = ["reduce", f"{__name__}:gated", "--backend", "neutron", "--of", "undelegated", "--calibrate", "random"]
     result = CliRunner().invoke(main, [*call, *only])
     told, script = result.stderr.splitlines(), result.stdout.splitlines()
     assert told[0].startswith(operator) and "test_reduce.py:" in told[0] and told[1].startswith(cause)
@@ -199,7 +193,7 @@ def test_from_a_shell_too() -> None:
         "--calibrate",
         "random",
     ]
-    environment = {**os.environ, "PYTHONPATH": str(SHARED)}
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{SHARED}"}
     done = subprocess.run(call, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert (done.returncode, done.stderr) == (1, ""), done.stdout
     assert done.stdout == f"no operator of {MODEL} shows it alone on neutron\n"

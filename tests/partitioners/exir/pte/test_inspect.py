@@ -66,7 +66,7 @@ Model = Callable[[Program], Path]
 
 def test_everything_is_in_the_json(model: Model) -> None:
     path = model(delegated(b"\2abc"))
-    code, text = assay("inspect", path, "--json", "--backend", "test_inspect:twice")
+    code, text = assay("inspect", path, "--json", "--backend", f"{__name__}:twice")
     assert code == 0
     found = json.loads(text)
     (method,) = found["methods"]
@@ -92,12 +92,12 @@ def test_everything_is_in_the_json(model: Model) -> None:
 
 
 def test_tables_have_80_columns(model: Model) -> None:
-    code, text = assay("inspect", model(delegated(b"\2abc" * 40)), "--backend", "test_inspect:twice")
+    code, text = assay("inspect", model(delegated(b"\2abc" * 40)), "--backend", f"{__name__}:twice")
     assert code == 0 and max(map(len, text.splitlines())) <= 80
     assert "DOUBLE x2" in text and "256 bytes in 1 arena for 3 tensors of 72 bytes (reuse 0.281)" in text
 
 
-@pytest.mark.parametrize(("blob", "arguments"), [(b"\2", ()), (b"\0", ("--backend", "test_inspect:twice"))])
+@pytest.mark.parametrize(("blob", "arguments"), [(b"\2", ()), (b"\0", ("--backend", f"{__name__}:twice"))])
 def test_a_blob_that_nobody_reads_is_said_to_be_so(model: Model, blob: bytes, arguments: tuple[str, ...]) -> None:
     code, text = assay("inspect", model(delegated(blob)), *arguments)
     assert code == 0 and "(no backend here reads" in " ".join(text.split())
@@ -165,7 +165,7 @@ def test_a_constant_method_needs_no_inputs(model: Model) -> None:
 
 
 def test_delegates_run_on_the_runtime_of_their_backend(model: Model) -> None:
-    code, text = assay("run", model(delegated(b"\2")), "--random", "0", "--backend", "test_inspect:twice")
+    code, text = assay("run", model(delegated(b"\2")), "--random", "0", "--backend", f"{__name__}:twice")
     assert code == 0 and "float32[2, 3]" in text
 
 
