@@ -15,7 +15,7 @@ from pathlib import Path
 import fake_backend
 import pytest
 from click.testing import CliRunner
-from places import ROOT, SHARED
+from places import PATH, ROOT, SHARED
 
 from npu_assay.conformance.cli import main
 from npu_assay.conformance.record.journal import Journal
@@ -45,11 +45,10 @@ main()
 
 def child(*arguments: str, **environment: str) -> subprocess.Popen[str]:
     """The command in a process (and process group) of its own."""
-    path = os.pathsep.join([str(ROOT), str(SHARED)])
     return subprocess.Popen(
         [sys.executable, "-c", START, *arguments],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": path, **environment},
+        env={**os.environ, "PYTHONPATH": PATH, **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -126,8 +125,7 @@ from npu_assay.conformance.isolation import base_process
 base_process._anew = None  # what would start Python, and torch, a second time
 cli.main(["certify", "fake_backend:backend", "-k", {NEG!r}, "-n", "1", "--out", {str(tmp_path / "out")!r}])
 """
-    path = os.pathsep.join([str(ROOT), str(SHARED)])
-    environment = {**os.environ, "PYTHONPATH": path}
+    environment = {**os.environ, "PYTHONPATH": PATH}
     found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True)
     assert found.returncode == 0, found.stderr
 
@@ -333,11 +331,10 @@ def test_a_script_needs_no_guard() -> None:
     )
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "unguarded.py").write_text(script)
-        path = os.pathsep.join([str(ROOT), str(SHARED)])
         run = subprocess.run(
             [sys.executable, "unguarded.py"],
             cwd=folder,
-            env={**os.environ, "PYTHONPATH": path},
+            env={**os.environ, "PYTHONPATH": PATH},
             capture_output=True,
             text=True,
             timeout=300,

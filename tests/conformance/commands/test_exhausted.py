@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 import pytest
 from click.testing import CliRunner
-from places import ROOT, SHARED
+from places import PATH
 
 from npu_assay.conformance.commands.exhausted import LACKING, exhausted
 from npu_assay.conformance.commands.help_texts import Commands
@@ -62,10 +62,9 @@ def test_other_errors_are_shown_as_they_are(error: Exception) -> None:
 
 def assay(*arguments: str, limit: Callable[[], None] = lambda: None) -> tuple[int, str]:
     """Exit code and stderr of a command in a process of its own."""
-    path = os.pathsep.join([str(ROOT), str(SHARED)])
     ended = subprocess.run(
         [sys.executable, "-m", "npu_assay", *arguments],
-        env={**os.environ, "PYTHONPATH": path},
+        env={**os.environ, "PYTHONPATH": PATH},
         preexec_fn=limit,
         capture_output=True,
         text=True,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from places import ROOT, SHARED
+from places import PATH
 
 pytest.importorskip("torchao", reason="the quantizers are the extra `quantize`")
 
@@ -81,7 +81,7 @@ def test_a_script_shows_it_again(
     run("--backend", backend, "--of", *what, "--calibrate", "random", "--out", out)
     lines = out.read_text().splitlines()
     assert len(lines) <= 20 and operator in lines[0]
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{SHARED}"}
+    environment = {**os.environ, "PYTHONPATH": PATH}
     call = [sys.executable, str(out)]
     again = subprocess.run(
         call, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False
@@ -193,7 +193,7 @@ def test_from_a_shell_too() -> None:
         "--calibrate",
         "random",
     ]
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{SHARED}"}
+    environment = {**os.environ, "PYTHONPATH": PATH}
     done = subprocess.run(call, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert (done.returncode, done.stderr) == (1, ""), done.stdout
     assert done.stdout == f"no operator of {MODEL} shows it alone on neutron\n"

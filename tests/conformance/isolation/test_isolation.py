@@ -15,7 +15,7 @@ from pathlib import Path
 import fake_backend
 import hostile_backends
 import pytest
-from places import SHARED
+from places import PATH
 
 from npu_assay.conformance.backend.loading import BackendSpecError, load_backend
 from npu_assay.conformance.cases import cases_for
@@ -232,9 +232,9 @@ def test_nothing_is_left_running(name: str) -> None:
     """Not here, and of daemons nowhere."""
     mark = f"ASSAY_TEST={os.getpid()}_{time.monotonic_ns()}"
     spec = f"hostile_backends:{name}"
-    code = f"import test_isolation; test_isolation.results({spec!r}, limits=test_isolation.LIMITS)"
+    code = f"import {__name__} as t; t.results({spec!r}, limits=t.LIMITS)"
     name, _, value = mark.partition("=")
-    environment = {**os.environ, name: value, "PYTHONPATH": str(SHARED)}
+    environment = {**os.environ, name: value, "PYTHONPATH": PATH}
     subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=120)
     assert marked(mark) == []
 
@@ -254,8 +254,8 @@ def test_nothing_outlives_a_run_that_is_killed(tmp_path: Path) -> None:
     """The daemons of a case that goes on when the run itself is killed."""
     mark = f"ASSAY_TEST={os.getpid()}_{time.monotonic_ns()}"
     name, _, value = mark.partition("=")
-    environment = {**os.environ, name: value, "PYTHONPATH": str(SHARED)}
-    code = "import test_isolation as t; t.results('hostile_backends:leaves_daemons_and_waits', limits=t.PATIENT)"
+    environment = {**os.environ, name: value, "PYTHONPATH": PATH}
+    code = f"import {__name__} as t; t.results('hostile_backends:leaves_daemons_and_waits', limits=t.PATIENT)"
     with subprocess.Popen([sys.executable, "-c", code], env=environment) as run:
         deadline = time.monotonic() + 60
         while (

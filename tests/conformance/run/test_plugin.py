@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from places import ROOT, SHARED
+from places import PATH, ROOT
 
 from npu_assay.conformance.cases import cases_for
 from npu_assay.conformance.run.selection import smoke
@@ -70,11 +70,10 @@ def test_snapshots_in_use_are_kept(tmp_path: Path) -> None:
     shutil.copy(ROOT / "examples/heron/tests/test_heron.py", tmp_path / "tests/test_fake.py")
 
     def run(*options: str) -> str:
-        paths = os.pathsep.join([str(ROOT), str(SHARED)])
         command = [sys.executable, "-m", "pytest", *options]
         ours = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
         found = subprocess.run(
-            command, cwd=tmp_path, capture_output=True, text=True, check=False, env={**ours, "PYTHONPATH": paths}
+            command, cwd=tmp_path, capture_output=True, text=True, check=False, env={**ours, "PYTHONPATH": PATH}
         )
         return found.stdout
 

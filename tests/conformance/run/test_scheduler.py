@@ -17,7 +17,7 @@ from typing import Any
 import fake_backend
 import pytest
 from click.testing import CliRunner
-from places import ROOT, SHARED
+from places import PATH, ROOT, SHARED
 from scheduler_keys import environment
 
 from npu_assay.conformance.backend.environment import suite_sources
@@ -264,10 +264,9 @@ main(["certify", "fake_backend:backend", "-k", "baseline", "--scheduler", sys.ar
 
 def certified(address: str, folder: Path, keys: dict[str, str]) -> subprocess.CompletedProcess[str]:
     """`assay certify` in a process of its own: Dask reads its configuration when it is imported."""
-    path = os.pathsep.join([str(ROOT), str(SHARED)])
     return subprocess.run(
         [sys.executable, "-c", TLS, address, str(folder)],
-        env={**os.environ, "PYTHONPATH": path, **keys},
+        env={**os.environ, "PYTHONPATH": PATH, **keys},
         capture_output=True,
         text=True,
         timeout=300,
