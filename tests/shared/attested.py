@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from attesting import made_key
+from calling import call
 
 from tests.conformance.record.test_package import run
-from tests.conformance.verify.test_rerun import call
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from calling import call
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
@@ -19,7 +20,6 @@ from npu_assay.conformance.record.names import ATTESTATION
 from npu_assay.conformance.verify.dsse import Envelope, read_envelope
 from npu_assay.conformance.verify.signing import read_public_key
 from tests.conformance.record.test_package import CASES
-from tests.conformance.verify.test_rerun import call
 
 ALL = len(CASES)
 

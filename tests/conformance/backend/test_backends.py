@@ -10,10 +10,9 @@ from typing import Any
 
 import fake_backend
 import pytest
-from click.testing import CliRunner
+from calling import call
 
 from npu_assay.conformance.backend.loading import BackendSpecError, load_backend
-from npu_assay.conformance.cli import main
 
 LONE = "a\ud800"
 
@@ -53,6 +52,6 @@ def test_a_module_that_ends_the_process_is_one_error(tmp_path: Path, monkeypatch
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
     (tmp_path / "leaving.py").write_text("import sys\nsys.exit(0)\n")
     for command in (["show", "leaving:b", "aten.neg.default"], ["export", "leaving:b", "cases"]):
-        found = CliRunner().invoke(main, command)
+        found = call(*command)
         assert found.exit_code == 2
         assert found.output == "assay: backend 'leaving:b': importing leaving ends the process (exit code 0)\n"

@@ -15,12 +15,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from calling import call
+from click.testing import Result
 from environments import Environment
 from places import ROOT
 
 from npu_assay.conformance.backend import scaffold
-from npu_assay.conformance.cli import main
 from npu_assay.conformance.run.one_case import run_case
 from npu_assay.conformance.run.selection import all_cases
 from npu_assay.conformance.table import load_table
@@ -33,7 +33,7 @@ MOST = 50  # lines of code that a newcomer has to read
 
 def new(*arguments: object) -> Result:
     """`assay new` with these arguments."""
-    return CliRunner().invoke(main, ["new", *map(str, arguments)])
+    return call("new", *arguments)
 
 
 def code_lines(text: str) -> int:

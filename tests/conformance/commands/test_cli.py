@@ -14,10 +14,9 @@ from pathlib import Path
 
 import fake_backend
 import pytest
-from click.testing import CliRunner
+from calling import assay
 from places import PATH, ROOT, SHARED
 
-from npu_assay.conformance.cli import main
 from npu_assay.conformance.record.journal import Journal
 from npu_assay.conformance.record.names import CERTIFICATE, JOURNAL, RESULTS
 from npu_assay.conformance.record.results import from_line
@@ -25,13 +24,6 @@ from npu_assay.conformance.record.results import from_line
 DEEP = "deep.toml"
 STRANGE = str(SHARED / "data" / "strange@1.0.toml")
 NEG = "aten.neg.default/operator/accept/baseline"
-
-
-def assay(*arguments: str) -> tuple[int, str]:
-    """Exit code and everything printed."""
-    result = CliRunner().invoke(main, arguments)
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result.exit_code, result.output
 
 
 # What the command does, with Ctrl-C heard: a shell starts what runs in its background with SIGINT ignored.

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 from attesting import made_key
+from calling import assay as plain_assay
+from calling import call
 from interchange_runs import listed
 
 from npu_assay.conformance.board.reading import CACHE
@@ -22,10 +24,8 @@ from npu_assay.conformance.explain.models import _arrays as calibration
 from npu_assay.conformance.pte.execute import _arrays as inputs
 from npu_assay.conformance.record.names import ATTESTATION, CERTIFICATE, JOURNAL, LIMITS, RESULTS, TABLE
 from npu_assay.files import read_regular
-from tests.conformance.interchange.test_interchange import assay as plain_assay
 from tests.conformance.interchange.test_interchange import reseal
 from tests.conformance.record.test_package import run
-from tests.conformance.verify.test_rerun import call
 
 LONG = 120  # seconds; what waits for a pipe waits for ever
 HUGE = 2**42  # bytes that no disk here holds

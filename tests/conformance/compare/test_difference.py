@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from calling import call
+from click.testing import Result
 
-from npu_assay.conformance.cli import main
 from npu_assay.conformance.compare.difference import KINDS, Run, compare, read_run
 from npu_assay.conformance.compare.difference_groups import groups_by_row, outcomes
 from npu_assay.conformance.compare.difference_pages import WIDTH, html, lines, markdown
@@ -38,12 +38,12 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def diff(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(main, ["diff", *map(str, arguments)])
+    return call("diff", *arguments)
 
 
 @pytest.mark.slow
 def test_a_run_is_the_same_as_its_archive(folders: Path, tmp_path: Path) -> None:
-    packed = CliRunner().invoke(main, ["package", str(folders / "backend"), "--out", str(tmp_path / "a.zip")])
+    packed = call("package", folders / "backend", "--out", tmp_path / "a.zip")
     assert packed.exit_code == 0
     found = diff(folders / "backend", tmp_path / "a.zip")
     assert found.exit_code == 0 and found.output.endswith("\nthe same\n")
@@ -139,7 +139,7 @@ def test_a_case_that_stands_twice_is_refused(command: str, folders: Path, tmp_pa
     sealed = replace(certificate, results_sha256=sha256(twice))
     (tmp_path / "out" / CERTIFICATE).write_text(certificate_text(sealed))
     sides = [str(tmp_path / "out")] * (2 if command == "diff" else 1)
-    found = CliRunner().invoke(main, [command, *sides])
+    found = call(command, *sides)
     assert found.exit_code == 2 and f"{RESULTS} line 111: " in found.output and "is there twice" in found.output
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import fake_backend
 import pytest
-from click.testing import CliRunner, Result
+from calling import call
+from click.testing import Result
 
 from npu_assay.conformance.cases import cases_for
-from npu_assay.conformance.cli import main
 from npu_assay.conformance.compare.drift import AGREEMENTS, COUNTED, FLAGS, agreement, count, drift, flag
 from npu_assay.conformance.compare.drift_run import read_drift
 from npu_assay.conformance.compare.drift_text import documented_lines, drift_markdown, lines
@@ -37,7 +37,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def invoke(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(main, ["drift", *map(str, arguments)])
+    return call("drift", *arguments)
 
 
 def answer(expect: str, verdict: str, *checks: str, message: str = "something") -> CaseResult:

@@ -12,13 +12,12 @@ from types import TracebackType
 
 import fake_backend
 import pytest
-from click.testing import CliRunner, Result
+from calling import call
 from places import ROOT
 
 from npu_assay.conformance.backend import stated_table as stated
 from npu_assay.conformance.backend.loading import load_backend, registered
 from npu_assay.conformance.backend.stated_table import stated_table
-from npu_assay.conformance.cli import main
 from npu_assay.conformance.commands import debugging
 from npu_assay.conformance.debug.one import Debugged, Watching, debug
 from npu_assay.conformance.debug.text import ELEMENTS, lines
@@ -28,10 +27,6 @@ from npu_assay.conformance.table import FOLDER, load_table
 from tests.conformance.record.test_package import CASES, NEG, run
 
 QUIET = Watching(lambda stage: None, lambda error: None)
-
-
-def command(*arguments: str) -> Result:
-    return CliRunner().invoke(main, arguments)
 
 
 def debugged(name: str, expression: str = NEG, level: str | None = None) -> Debugged:
@@ -45,7 +40,7 @@ def test_the_result_is_what_a_run_records(name: str, tmp_path: Path) -> None:
 
 
 def test_stages_and_a_traceback_are_shown() -> None:
-    found = command("certify", "fake_backend:crashes", "-k", NEG, "--debug")
+    found = call("certify", "fake_backend:crashes", "-k", NEG, "--debug")
     assert found.exit_code == 1
     stages = re.findall(r"^stage: (.*)$", found.stderr, re.MULTILINE)
     assert stages[0] == "passes" and stages[-1] == "judge"
@@ -75,7 +70,7 @@ def test_on_a_terminal_the_debugger_stands_where_the_error_was_raised(monkeypatc
 
 def test_a_right_case_is_exit_code_0_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    found = command("certify", "fake_backend:backend", "-k", NEG, "--debug", "-n", "1")
+    found = call("certify", "fake_backend:backend", "-k", NEG, "--debug", "-n", "1")
     assert found.exit_code == 0 and list(tmp_path.iterdir()) == []
 
 
@@ -92,7 +87,7 @@ def test_a_right_case_is_exit_code_0_and_leaves_nothing(tmp_path: Path, monkeypa
     ],
 )
 def test_what_is_no_single_case_is_one_error(arguments: tuple[str, ...], told: str) -> None:
-    found = command("certify", "fake_backend:backend", *arguments, "--debug")
+    found = call("certify", "fake_backend:backend", *arguments, "--debug")
     assert found.exit_code == 2 and told in found.output and found.output.count("\n") == 1, found.output
 
 
@@ -130,10 +125,10 @@ def test_a_case_that_does_not_run_says_so() -> None:
 
 
 def test_the_command_shows_a_case() -> None:
-    found = command("show", "fake_backend:drifts", NEG)
+    found = call("show", "fake_backend:drifts", NEG)
     assert found.exit_code == 0 and found.output.startswith(f"{NEG}\nthe table promises: accept; ")
     assert "stage:" not in found.output and "[gate1] " in found.output
-    missing = command("show", "fake_backend:drifts", "aten.neg.default/operator/accept/basline")
+    missing = call("show", "fake_backend:drifts", "aten.neg.default/operator/accept/basline")
     assert missing.exit_code == 2 and "matches none of " in missing.output
 
 
@@ -246,7 +241,7 @@ def test_the_table_of_a_backend_of_one_s_own_is_read_and_nothing_is_run(
     (tmp_path / "outer" / "inner" / "__init__.py").write_text(text)
     assert stated_table("outer.inner:backend") == "x@1"
     assert stated_table("outer.nothing:backend") is None and stated_table("outer.inner.nothing:backend") is None
-    assert command("show", "no_such").exit_code == 2
+    assert call("show", "no_such").exit_code == 2
 
 
 def test_a_row_is_shown_without_torch() -> None:
@@ -268,7 +263,7 @@ def test_the_page_s_commands_print_what_it_says() -> None:
     found = re.findall(r"^    \$ assay (.*)\n((?:    .*\n)*)", text, re.MULTILINE)
     assert len(found) == 2
     for arguments, printed in found:
-        done = command(*shlex.split(arguments))
+        done = call(*shlex.split(arguments))
         assert done.exit_code == (1 if "--debug" in arguments else 0), done.output
         rest = [" ".join(line.split()) for line in done.stdout.splitlines()]
         for line in printed.splitlines():

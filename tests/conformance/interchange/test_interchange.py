@@ -12,12 +12,11 @@ import numpy as np
 import onnx
 import pytest
 import torch
-from click.testing import CliRunner
+from calling import assay
 from interchange_runs import Array, listed, read, run_all, write
 from onnx.backend.test.loader import load_model_tests
 from onnx.reference import ReferenceEvaluator
 
-from npu_assay.conformance.cli import main
 from npu_assay.conformance.common.shapes import check_shape
 from npu_assay.conformance.interchange import judging
 from npu_assay.conformance.interchange.manifest import SEAL, Manifest, ManifestError, _seal, read_manifest, sha256
@@ -39,13 +38,6 @@ def by_reference(model: Path, inputs: Sequence[Array]) -> Sequence[Array]:
     loaded = onnx.load(model)
     names = [value.name for value in loaded.graph.input]
     return list(ReferenceEvaluator(loaded).run(None, dict(zip(names, inputs, strict=True))))
-
-
-def assay(*arguments: object) -> tuple[int, str]:
-    """Exit code and output of a command."""
-    done = CliRunner().invoke(main, [str(argument) for argument in arguments])
-    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-    return done.exit_code, done.output
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,6 @@ from npu_assay.reference import golden, onnx_golden
 from npu_assay.reference.golden import Bounded
 
 NEG = "aten.neg.default"
-DISAGREE = "the goldens disagree"
 TABLES = ("neutron@1.3", "neutron@1.4", "xnnpack@1.5", "ethos_u55@1.5", "ethos_u85@1.5")
 Run = Callable[..., tuple[Bounded, ...]]
 

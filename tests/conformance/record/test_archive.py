@@ -11,11 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from calling import call
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from npu_assay.conformance.cli import main
 from npu_assay.conformance.record import archive
 from npu_assay.conformance.record.archive import MEMBERS as ALL
 from npu_assay.conformance.record.archive import archive_bytes, read_archive
@@ -34,10 +33,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("assay") / "out"
     run(made)
     return made
-
-
-def call(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(main, list(map(str, arguments)))
 
 
 def read(tmp_path: Path, data: bytes) -> Contents:

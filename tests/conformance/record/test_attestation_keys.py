@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from attesting import PEM, SPKI, copy, envelope_of, keyid, statement_of
+from calling import call
 from cryptography.hazmat.primitives.asymmetric import ec, ed448, rsa, x25519
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import (
@@ -27,7 +28,6 @@ from npu_assay.conformance.record.names import ATTESTATION, RESULTS
 from npu_assay.conformance.verify.attestation import PAYLOAD
 from npu_assay.conformance.verify.signing import read_private_key, read_public_key
 from tests.conformance.record.test_package import NEG, run
-from tests.conformance.verify.test_rerun import call
 
 pytest_plugins = ["attested"]
 

@@ -13,11 +13,11 @@ from xml.etree import ElementTree
 import fake_backend
 import pytest
 from attesting import made_key
-from click.testing import CliRunner, Result
+from calling import call
+from click.testing import Result
 
 from npu_assay.conformance.backend.loading import BackendSpecError, load_whole
 from npu_assay.conformance.cases import cases_for
-from npu_assay.conformance.cli import main
 from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.record.certificate import (
     SEAL,
@@ -38,10 +38,6 @@ from tests.conformance.record.test_package import NEG, TODAY, Silent
 
 TABLE = load_table(fake_backend.TABLE)
 CASES = {case.id: case for case in cases_for(TABLE)}
-
-
-def call(*words: str) -> Result:
-    return CliRunner().invoke(main, list(words))
 
 
 def certify(name: str, level: str, folder: Path, *options: str) -> Result:

@@ -10,11 +10,12 @@ import time
 from pathlib import Path
 
 import pytest
+from calling import assay
 
 from npu_assay.conformance.isolation.forking import fork
 from npu_assay.conformance.record.journal import journal
 from npu_assay.conformance.record.names import CERTIFICATE, JOURNAL, RESULTS, PackageError
-from tests.conformance.commands.test_cli import assay, child
+from tests.conformance.commands.test_cli import child
 
 IDENTITY = {"backend": "fake"}
 ASKED = ("certify", "fake_backend:slow", "-n", "1", "-k", "neg and accept", "--out")

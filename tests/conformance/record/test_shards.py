@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from calling import call
 from places import SHARED
 
-from npu_assay.conformance.cli import main
 from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.record.certificate import (
     NOTHING_PROMISED,
@@ -76,10 +75,6 @@ def files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def command(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(main, list(map(str, arguments)))
-
-
 # ------------------------------------------------------------------------------------ distribution
 
 
@@ -124,9 +119,9 @@ def test_waivers_that_expired_since_the_shards_ran_are_not_passed(
     for number in (1, 2):
         run(tmp_path / str(number), Shard(number, 2), "refuses", "baseline", waivers=waivers)
     shards = (tmp_path / "1", tmp_path / "2")
-    assert command("merge", *shards, "--out", tmp_path / "now").exit_code == 0
+    assert call("merge", *shards, "--out", tmp_path / "now").exit_code == 0
     monkeypatch.setattr("npu_assay.conformance.commands.merge.today", lambda: WAIVER.expires + datetime.timedelta(1))
-    later = command("merge", *shards, "--out", tmp_path / "later")
+    later = call("merge", *shards, "--out", tmp_path / "later")
     assert later.exit_code == 1 and later.output.count(f" expired on {WAIVER.expires}") == len(waivers) > 0
     assert later.output.splitlines()[-1].startswith("not passed: ")
 
@@ -147,14 +142,14 @@ def test_the_day_is_that_of_the_latest_shard(tmp_path: Path) -> None:
 
 def test_the_command_certifies_and_reads_archives(three: list[Path], tmp_path: Path) -> None:
     for path in three:
-        assert command("package", path, "--out", tmp_path / f"{path.name}.zip").exit_code == 0
-    found = command("merge", *sorted(tmp_path.glob("*.zip")), "--out", tmp_path / "out")
+        assert call("package", path, "--out", tmp_path / f"{path.name}.zip").exit_code == 0
+    found = call("merge", *sorted(tmp_path.glob("*.zip")), "--out", tmp_path / "out")
     assert found.exit_code == 0 and "\nCERTIFIED: fake_backend:backend against fake@1.0" in found.output
-    assert command("verify", tmp_path / "out").exit_code == 0
+    assert call("verify", tmp_path / "out").exit_code == 0
 
 
 def test_a_failing_case_is_exit_code_1(tmp_path: Path) -> None:
-    found = command("merge", *shards(tmp_path, "refuses", "neg", 2), "--out", tmp_path / "out")
+    found = call("merge", *shards(tmp_path, "refuses", "neg", 2), "--out", tmp_path / "out")
     assert found.exit_code == 1 and "\nNOT PASSED" in found.output
 
 
@@ -165,12 +160,12 @@ def test_annotations_name_lines_of_the_table_that_is_asked_for(tmp_path: Path, m
     table = tmp_path / "mine@1.0.toml"
     shutil.copy(TABLE_FILE, table)
     for words, file in (((), "out/table.toml"), (("--table", table), "mine@1.0.toml")):
-        found = command("merge", *parts, "--out", tmp_path / "out", *words)
+        found = call("merge", *parts, "--out", tmp_path / "out", *words)
         assert found.exit_code == 1 and f"\n::error file={file},line=" in found.output, found.output
     before = files(tmp_path / "out")
     table.write_text(table.read_text() + "\n")
     for name, told in ((str(table), "as in the shards"), ("neutron@1.3", "as in the shards"), ("none", "no table")):
-        found = command("merge", *parts, "--out", tmp_path / "out", "--table", name)
+        found = call("merge", *parts, "--out", tmp_path / "out", "--table", name)
         assert found.exit_code == 2 and told in found.output, found.output
     assert files(tmp_path / "out") == before
 
@@ -180,18 +175,18 @@ def test_annotations_name_lines_of_the_table_that_is_asked_for(tmp_path: Path, m
 
 def test_a_shard_is_no_certificate_and_says_so(tmp_path: Path) -> None:
     arguments = ("certify", "fake_backend:backend", "--shard", "2/3", "-n", "1", "--out", tmp_path / "out")
-    found = command(*arguments)
+    found = call(*arguments)
     assert found.exit_code == 0
     assert "only a whole run certifies, and this is shard 2/3 of it (all cases)" in found.output
     assert found.output.endswith(
         "\nshard 2/3: passed; only a whole run certifies, 'assay merge' makes it of all shards\n"
     )
-    verified = command("verify", tmp_path / "out")
+    verified = call("verify", tmp_path / "out")
     assert verified.exit_code == 1 and "because: only a whole run certifies" in verified.output
 
 
 def test_a_failing_shard_is_exit_code_1(tmp_path: Path) -> None:
-    found = command("certify", "fake_backend:refuses", "--shard", "1/2", "-n", "1", "--out", tmp_path / "out")
+    found = call("certify", "fake_backend:refuses", "--shard", "1/2", "-n", "1", "--out", tmp_path / "out")
     assert found.exit_code == 1 and "\nshard 1/2: not passed; " in found.output
 
 
@@ -206,7 +201,7 @@ def test_whether_the_table_promises_anything_the_whole_run_says(tmp_path: Path) 
 
 @pytest.mark.parametrize("text", ["0/3", "4/3", "3", "1/0", "-1/2", "1/2/3", "one/two", "1 / 2"])
 def test_what_is_no_shard_is_a_usage_error(text: str) -> None:
-    found = command("certify", "fake_backend:backend", "--shard", text)
+    found = call("certify", "fake_backend:backend", "--shard", text)
     assert found.exit_code == 2 and "expected I/N with 1 <= I <= N, like 2/3." in found.output
 
 
@@ -292,46 +287,46 @@ def test_shards_of_two_runs_are_refused(
     change: Callable[[Certificate], Certificate], told: str, copies: list[Path], tmp_path: Path
 ) -> None:
     edited(copies[1], change)
-    found = command("merge", *copies, "--out", tmp_path / "out")
+    found = call("merge", *copies, "--out", tmp_path / "out")
     assert found.exit_code == 2 and told in found.output, found.output
     assert found.output.startswith(f"assay: {copies[1]}: ") and f" as in {copies[0]}" in found.output
     assert found.output.count("\n") == 1 and not (tmp_path / "out").exists()
 
 
 def test_one_that_is_missing_is_named(three: list[Path], tmp_path: Path) -> None:
-    found = command("merge", three[0], three[2], "--out", tmp_path / "out")
+    found = call("merge", three[0], three[2], "--out", tmp_path / "out")
     assert found.exit_code == 2 and not (tmp_path / "out").exists()
     assert "found 2 of 3, expected all; the first missing one is 2/3 (assay certify ... --shard 2/3)" in found.output
 
 
 def test_one_that_is_there_twice_is_named(three: list[Path], copies: list[Path], tmp_path: Path) -> None:
-    found = command("merge", *three, copies[1], "--out", tmp_path / "out")
+    found = call("merge", *three, copies[1], "--out", tmp_path / "out")
     assert found.exit_code == 2
     assert f"{copies[1]}: found shard 2/3 again, expected each once; {three[1]} is the same shard" in found.output
 
 
 def test_a_whole_run_is_no_shard(three: list[Path], tmp_path: Path) -> None:
     run(tmp_path / "one", None, expression="baseline")
-    found = command("merge", *three, tmp_path / "one")
+    found = call("merge", *three, tmp_path / "one")
     assert found.exit_code == 2 and "found a run of -k 'baseline', expected folders or archives" in found.output
 
 
 def test_a_shard_is_not_written_over(copies: list[Path]) -> None:
     before = files(copies[0])
-    found = command("merge", *copies, "--out", copies[0])
+    found = call("merge", *copies, "--out", copies[0])
     assert found.exit_code == 2 and "found one of the shards, expected another folder" in found.output
     assert files(copies[0]) == before
 
 
 def test_a_folder_of_other_files_is_left_alone(three: list[Path], tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
-    found = command("merge", *three, "--out", tmp_path)
+    found = call("merge", *three, "--out", tmp_path)
     assert found.exit_code == 2 and "holds other files (mine.txt)" in found.output
 
 
 def test_an_unfinished_shard_is_refused(copies: list[Path], tmp_path: Path) -> None:
     (copies[1] / CERTIFICATE).unlink()
-    found = command("merge", *copies, "--out", tmp_path / "out")
+    found = call("merge", *copies, "--out", tmp_path / "out")
     assert found.exit_code == 2 and f"{copies[1]}: incomplete: certificate.json is missing" in found.output
 
 
@@ -361,7 +356,7 @@ def test_a_tampered_shard_is_found_as_a_tampered_record_is(edit: Callable[[Path]
     edit(paths[1] / RESULTS)
     problems = verify(paths[1], TODAY).problems
     assert problems
-    found = command("merge", *paths, "--out", tmp_path / "out")
+    found = call("merge", *paths, "--out", tmp_path / "out")
     assert found.exit_code == 2 and not (tmp_path / "out").exists()
     assert f"assay: {paths[1]}: {problems[0]} (see 'assay verify')" in found.output.replace("\n", "")
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
-
-from npu_assay.conformance.cli import main
+from calling import call
 
 KERNELS = {
     "aten.hardshrink.default": 'lambda s, a, x: [(torch.where(x.abs() * s[0] > a["lambd"], x, 0), s[0])]',
@@ -36,7 +34,7 @@ def with_row(folder: Path, name: str, kernel: str) -> None:
 
 
 def assay(*arguments: str) -> tuple[int, str]:
-    result = CliRunner().invoke(main, list(arguments))
+    result = call(*arguments)
     return result.exit_code, result.output
 
 

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import any_backend
 import pytest
-from click.testing import CliRunner, Result
+from calling import call
 
 from npu_assay.conformance.cases import cases_for
-from npu_assay.conformance.cli import main
 from npu_assay.conformance.run.beyond_table import offers_text
 from npu_assay.conformance.table import load_table, read_table
 
@@ -35,10 +34,6 @@ def table(tmp_path: Path) -> str:
     return str(path)
 
 
-def assay(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
-
-
 def test_a_table_of_offers_promises_nothing() -> None:
     table = load_table("ethos_u55@1.5")
     offered = read_table(offers_text(table).encode(), "offers")
@@ -52,7 +47,7 @@ def test_a_table_of_offers_promises_nothing() -> None:
 
 
 def test_what_is_taken_is_listed(table: str, tmp_path: Path) -> None:
-    result = assay(
+    result = call(
         "offer", "any_backend:backend", "--table", table, "-k", "cosh or logical_not", "--out", tmp_path / "o"
     )
     assert result.exit_code == 0, result.output
@@ -66,19 +61,19 @@ def test_what_is_taken_is_listed(table: str, tmp_path: Path) -> None:
 def test_wrong_numbers_are_told(table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "wrong_backend.py").write_text(WRONG)
     monkeypatch.syspath_prepend(str(tmp_path))
-    result = assay("offer", "wrong_backend:backend", "--table", table, "-k", "cosh", "--out", tmp_path / "o")
+    result = call("offer", "wrong_backend:backend", "--table", table, "-k", "cosh", "--out", tmp_path / "o")
     assert result.exit_code == 1, result.output
     assert "  wrong: aten.cosh.default/operator/accept/baseline: [gate" in result.output
 
 
 def test_cases_are_judged_by_the_table_that_is_named(table: str, tmp_path: Path) -> None:
     """The backend's own is another one, which is not even there."""
-    result = assay("certify", "any_backend:backend", "--table", table, "--out", tmp_path / "o")
+    result = call("certify", "any_backend:backend", "--table", table, "--out", tmp_path / "o")
     assert result.exit_code == 0, result.output
     assert "CERTIFIED" in result.output
 
 
 def test_an_expression_that_fits_nothing_is_one_error(table: str, tmp_path: Path) -> None:
-    result = assay("offer", "any_backend:backend", "--table", table, "-k", "mish", "--out", tmp_path / "o")
+    result = call("offer", "any_backend:backend", "--table", table, "-k", "mish", "--out", tmp_path / "o")
     assert result.exit_code == 2
     assert "Traceback" not in result.output

@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from calling import call
 from places import ROOT
 
 from npu_assay.conformance.cases import cases_for
-from npu_assay.conformance.cli import main
 from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.run.one_case import run_case
 from npu_assay.conformance.table import load_table
@@ -49,10 +48,6 @@ RULES = {
 def project(monkeypatch: pytest.MonkeyPatch) -> None:
     """The example as if it were installed."""
     monkeypatch.syspath_prepend(str(FOLDER))
-
-
-def call(*words: str) -> Result:
-    return CliRunner().invoke(main, list(words))
 
 
 @cache

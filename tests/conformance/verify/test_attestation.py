@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from attesting import ALL, copy, envelope_of, keyid, made_key, refused, statement_of
+from calling import call
 from places import SHARED
 
 from npu_assay.conformance.record.certificate import Selection, read_certificate
@@ -22,7 +23,7 @@ from npu_assay.conformance.verify.dsse import MOST, Envelope, EnvelopeError, Sig
 from npu_assay.conformance.verify.signing import read_private_key, read_public_key
 from tests.conformance.record.test_archive import zipped
 from tests.conformance.record.test_package import NEG, run
-from tests.conformance.verify.test_rerun import call, forged, results_of
+from tests.conformance.verify.test_rerun import forged, results_of
 
 pytest_plugins = ["attested"]
 

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import fake_backend
 import pytest
-from click.testing import CliRunner
+from calling import call
 
-from npu_assay.conformance.cli import main
 from npu_assay.conformance.judge import code_limits as computing
 from npu_assay.conformance.judge.code_limits import code_limits
 from npu_assay.conformance.judge.known_limits import KnownLimits
@@ -68,7 +67,7 @@ def test_goldens_are_asked_where_codes_are_off_by_one_and_nowhere_else(name: str
     asked, off_by_one, failing = RUNS[name]
     out = tmp_path / "run"
     certify = ["certify", *asked, "-n", "1", "--out", str(out)]
-    assert CliRunner().invoke(main, certify).exit_code == failing
+    assert call(*certify).exit_code == failing
     results = read_results((out / "results.jsonl").read_text(), "results.jsonl").values()
     unfailed = [result for result in results if not result.failures]
     assert any(result.metrics[name] for result in unfailed for name in MEASURED) == off_by_one

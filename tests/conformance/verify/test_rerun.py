@@ -15,9 +15,8 @@ from typing import Any
 import fake_backend
 import memorizing
 import pytest
-from click.testing import CliRunner, Result
+from calling import call
 
-from npu_assay.conformance.cli import main
 from npu_assay.conformance.common.shapes import check_shape
 from npu_assay.conformance.record.certificate import (
     Selection,
@@ -42,12 +41,6 @@ from tests.conformance.commands.test_cli import child
 from tests.conformance.record.test_package import CASES, NEG, TODAY, Silent, run
 
 ALL = len(CASES)
-
-
-def call(*arguments: str | Path) -> Result:
-    found = CliRunner().invoke(main, list(map(str, arguments)))
-    assert found.exception is None or isinstance(found.exception, SystemExit), found.exception
-    return found
 
 
 def again(folder: Path, *more: str | Path) -> tuple[int, list[str]]:

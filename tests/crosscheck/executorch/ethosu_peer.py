@@ -21,7 +21,7 @@ from npu_assay.partitioners.ethosu.support.common import dtype_of, is_qdq
 from npu_assay.partitioners.exir.backend.partitioner import DELEGATION_TAG
 from npu_assay.partitioners.exir.ops import target_name
 from npu_assay.partitioners.exir.program import copy_program
-from tests.crosscheck.executorch.agreement import Difference
+from tests.crosscheck.executorch.agreement import Comparison, Difference
 from tests.crosscheck.executorch.peer import peer_program
 
 with warnings.catch_warnings():
@@ -197,14 +197,6 @@ def _spec(target: str) -> PeerCompileSpec:
 
 def _partitioner(target: str, kind: type[PeerPartitioner]) -> Any:
     return kind(_spec(target))
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """The names of the listed differences that a program shows, and what they leave: (node, our tag, the real one)."""
-
-    shown: frozenset[str]
-    left: frozenset[tuple[str, str, str]]
 
 
 def compare(program: ExportedProgram, target: str, listed: tuple[Difference, ...]) -> Comparison:

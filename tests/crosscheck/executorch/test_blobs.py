@@ -199,13 +199,6 @@ def problems(case: Case, machine: Machine) -> list[str]:
     return found
 
 
-@pytest.fixture(scope="module")
-def machine() -> Iterator[Machine]:
-    found = Machine()
-    yield found
-    found.close()
-
-
 def accepted(row: Row, precisions: Sequence[str]) -> list[Case]:
     return [case for case in ACCEPTED if case.row == row.name and case.precision in precisions]
 

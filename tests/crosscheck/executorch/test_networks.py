@@ -8,7 +8,6 @@ four-bit weights differ on a processor without VNNI, as `narrow` states.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -50,13 +49,6 @@ pytestmark = [
 ]
 RUNS = [(name, precision) for name in (*NETWORKS, *LARGE_NETWORKS) for precision in XNNPACK_PRECISIONS]
 INPUTS = 2
-
-
-@pytest.fixture(scope="module")
-def machine() -> Iterator[Machine]:
-    found = Machine()
-    yield found
-    found.close()
 
 
 def real_program(program: ExportedProgram) -> tuple[int, bytes]:

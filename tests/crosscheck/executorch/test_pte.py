@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -41,13 +41,6 @@ pytestmark = [
 ]
 ULPS = 4
 """How many last places a float may be off: kernels sum up in another order than torch."""
-
-
-@pytest.fixture(scope="module")
-def machine() -> Iterator[Machine]:
-    found = Machine()
-    yield found
-    found.close()
 
 
 def randn(*shape: int, seed: int = 0) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -29,13 +29,6 @@ TOLERANCE = 2e-6
 
 X = torch.arange(6.0).reshape(2, 3)
 RUNTIMES = {"XnnpackBackend": XnnpackRuntime()}
-
-
-@pytest.fixture(scope="module")
-def machine() -> Iterator[Machine]:
-    found = Machine()
-    yield found
-    found.close()
 
 
 def check(found: Sequence[Any], wanted: Sequence[Any]) -> None:

@@ -57,13 +57,6 @@ class Tally:
     wrong: dict[int, list[str]] = field(default_factory=dict)
 
 
-@pytest.fixture(scope="module")
-def machine() -> Iterator[Machine]:
-    found = Machine()
-    yield found
-    found.close()
-
-
 def kind(graph: Graph) -> str:
     """What a program computes with."""
     if any(step.dynamic for step in graph.steps):

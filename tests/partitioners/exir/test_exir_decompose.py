@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from edge_programs import assert_same
+from executorch_programs import Function
 from exir_toy import random, seeded, targets
 from torch import Tensor, nn
 from torch._decomp import decomposition_table
@@ -23,18 +24,6 @@ from npu_assay.partitioners.exir.decompose import decomposed
 from npu_assay.partitioners.exir.edge import rewrite
 
 aten: Any = torch.ops.aten
-
-
-class Function(nn.Module):
-    """A function as a module."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *inputs: Tensor) -> Any:
-        """Call the function."""
-        return self.function(*inputs)
 
 
 def exported(function: Callable[..., Any], *inputs: Tensor, sizes: Any = None) -> ExportedProgram:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from executorch_programs import Function
 from exir_toy import Cnn, dump, names, random, seeded, targets
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
@@ -18,18 +19,6 @@ from npu_assay.partitioners.exir.ops import target_name
 from npu_assay.partitioners.exir.program import edge_program
 
 CLONE, TO_COPY = "dim_order_ops._clone_dim_order.default", "dim_order_ops._to_dim_order_copy.default"
-
-
-class Function(nn.Module):
-    """A function as a module."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *inputs: Tensor) -> Any:
-        """Call the function."""
-        return self.function(*inputs)
 
 
 def export(function: Callable[..., Any], *inputs: Tensor) -> ExportedProgram:

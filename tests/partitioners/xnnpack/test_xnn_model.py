@@ -130,8 +130,6 @@ CODES = one("Add", coded(X, 2, 3), coded(X, 2, 3))
 # ------------------------------------------------------------------------------------------------ fuzz
 
 RUNTIME = XnnpackRuntime()
-RUN_LIMIT = 2**20
-"""Elements of inputs up to which a mutated model is run."""
 
 
 def _input(port: Port, generator: torch.Generator) -> torch.Tensor:

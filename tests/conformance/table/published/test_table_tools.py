@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 import strict_backend
-from click.testing import CliRunner, Result
+from calling import call
+from click.testing import Result
 
-from npu_assay.conformance.cli import main
 from npu_assay.conformance.table import FOLDER, load_table, read_table
 from npu_assay.conformance.table.changes import changes
 from npu_assay.conformance.table.published import imported, read_text
@@ -40,7 +40,7 @@ Some words.
 
 
 def table(*arguments: object) -> Result:
-    return CliRunner().invoke(main, ["table", *map(str, arguments)])
+    return call("table", *arguments)
 
 
 def made(text: str) -> dict[str, object]:
