@@ -7,28 +7,18 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from executorch_programs import Function
 
 pytest.importorskip("torchao", reason="the quantizers are the extra `quantize`")
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torchao.quantization.pt2e.quantize_pt2e import prepare_pt2e
 
 from npu_assay.partitioners.exir.in_place_warning import ChangedInPlaceWarning
 from tests.partitioners.test_quantizer_reports import TINY, pytestmark
 
 __all__ = ["pytestmark"]
-
-
-class Net(nn.Module):
-    """A function as a model."""
-
-    def __init__(self, function: Callable[[Tensor], Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, x: Tensor) -> Any:
-        return self.function(x)
 
 
 def read_by_an_earlier_view(x: Tensor) -> Tensor:
@@ -62,7 +52,7 @@ def a_chain(x: Tensor) -> Tensor:
 
 
 def reported(function: Callable[[Tensor], Any], quantizer: Any) -> list[str]:
-    exported = torch.export.export(Net(function), (torch.randn(4, 8),)).module(check_guards=False)
+    exported = torch.export.export(Function(function), (torch.randn(4, 8),)).module(check_guards=False)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         prepare_pt2e(exported, quantizer)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import torch
+from executorch_programs import Function
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -30,7 +31,7 @@ class Sample:
     def model(self, name: str) -> nn.Module:
         """In evaluation mode, with seeded weights."""
         if not self.is_module:
-            return Applied(self.make)
+            return Function(self.make)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(zlib.crc32(name.encode()))
             made = self.make()
@@ -41,17 +42,6 @@ class Sample:
         """One seeded tensor for each shape."""
         generator = torch.Generator().manual_seed(seed)
         return tuple(DRAWS[self.kind](shape, generator) for shape in self.shapes)
-
-
-class Applied(nn.Module):
-    """A model without weights."""
-
-    def __init__(self, function: Callable[..., object]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *inputs: Tensor) -> object:
-        return self.function(*inputs)
 
 
 def _normal(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:

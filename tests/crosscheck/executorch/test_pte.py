@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from executorch_programs import Function, randn
 
 pytest.importorskip("executorch", reason="the peer is the extra `executorch`")
 
@@ -41,10 +42,6 @@ pytestmark = [
 ]
 ULPS = 4
 """How many last places a float may be off: kernels sum up in another order than torch."""
-
-
-def randn(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
 def edge(model: nn.Module, *inputs: Any, **export_options: Any) -> EdgeProgramManager:
@@ -108,15 +105,6 @@ def test_delegates_of_several_methods_share_weights(machine: Machine) -> None:
     assert not isinstance(found, str), found
     for one, other in zip(found, wanted, strict=True):
         check(one, [other])
-
-
-class Function(nn.Module):
-    def __init__(self, function: Any) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *inputs: Any) -> Any:
-        return self.function(*inputs)
 
 
 FUNCTIONS: dict[str, tuple[Any, tuple[Tensor, ...]]] = {

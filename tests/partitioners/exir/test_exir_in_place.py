@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from torch import Tensor, nn
+from executorch_programs import Function as Calling
+from torch import Tensor
 from torch.export import ExportedProgram
 
 from npu_assay.partitioners.exir import decompose, run_program, to_edge
@@ -14,15 +15,6 @@ from npu_assay.partitioners.exir.in_place import fresh_form, fresh_forms
 
 Function = Callable[[Tensor], object]
 aten = torch.ops.aten
-
-
-class Calling(nn.Module):
-    def __init__(self, function: Function) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, x: Tensor) -> object:
-        return self.function(x)
 
 
 def exported(function: Function) -> ExportedProgram:

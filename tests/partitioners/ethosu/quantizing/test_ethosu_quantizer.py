@@ -10,7 +10,8 @@ import pytest
 pytest.importorskip("torchao", reason="the quantizer is the extra `quantize`")
 
 import torch
-from ethosu_modules import SAMPLES, Applied
+from ethosu_modules import SAMPLES
+from executorch_programs import Function
 from torch import fx, nn
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 from torchao.quantization.pt2e.quantizer import SharedQuantizationSpec
@@ -188,14 +189,14 @@ def seen_by_a_later_reader(x: torch.Tensor) -> torch.Tensor:
 def test_a_change_in_place_that_others_see_stays_one(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
     x = torch.randn(3, 8, generator=torch.Generator().manual_seed(0))
     with pytest.warns(ChangedInPlaceWarning, match="add reads, too"):
-        found = quantizer().set_global(INT8).transform_for_annotation(exported(Applied(function), x))
+        found = quantizer().set_global(INT8).transform_for_annotation(exported(Function(function), x))
     assert "masked_fill_" in {packet(node) for node in calls(found)}
     torch.testing.assert_close(found(x), function(x))
 
 
 def test_a_change_of_an_input_in_place_stays_one() -> None:
     """Its caller sees it."""
-    model = exported(Applied(lambda x: x.masked_fill_(x > 0.5, 0.25) + 1), torch.zeros(3, 8))
+    model = exported(Function(lambda x: x.masked_fill_(x > 0.5, 0.25) + 1), torch.zeros(3, 8))
     found = quantizer().set_global(INT8).transform_for_annotation(model)
     x = torch.randn(3, 8, generator=torch.Generator().manual_seed(0))
     expected = x.masked_fill(x > 0.5, 0.25)
