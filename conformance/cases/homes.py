@@ -69,7 +69,7 @@ def _plain(own: Operator, precision: str, limits: Limits) -> Plain:
     """Codes of 16 bits are made of those of 8, as all cases are."""
     written = INT8 if precision == INT16 else precision
     more = [(f"shape_{sizes_of(shape)}", called(own, written, shape)) for shape in own.shapes]
-    axes = ()
+    axes: tuple[tuple[str, str, Call], ...] = ()
     if own.values:
         axes, more = (*(("shape", *each) for each in more), *_axes(own, written), *_far(own, written, limits)), []
     if precision != "fp16":
@@ -112,11 +112,15 @@ def _far(own: Operator, precision: str, limits: Limits) -> Iterator[tuple[str, s
     if own.far is None:
         return
     for number, size in enumerate(limits.far):
-        for name, (shape, at) in own.far(size).items():
+        past = own.far(size + 1)
+        for name, (shape, call) in own.far(size).items():
             axis = f"{FAR}{name}_{number}" if number else f"{FAR}{name}"
-            past_shape, past = own.far(size + 1)[name]
-            yield axis, axis, called(own, precision, shape, lambda _, at=at: at)
-            yield axis, f"{axis}_past", called(own, precision, past_shape, lambda _, at=past: at)
+            yield axis, axis, called(own, precision, shape, partial(_always, call))
+            yield axis, f"{axis}_past", called(own, precision, past[name][0], partial(_always, past[name][1]))
+
+
+def _always(call: HomeCall, shape: Shape) -> HomeCall:
+    return call
 
 
 def _with_value(own: Operator, place: int, name: str, value: Any, shape: Shape) -> HomeCall:

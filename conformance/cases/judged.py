@@ -75,8 +75,8 @@ def _at_limits(held: Sequence[Defined], made: Sequence[CaseDraft]) -> Iterator[C
     """The plain program for each constraint that no other one stands at the limit of."""
     plain = next((d for d in made if (d.constraint, d.variant) == (OPERATOR, "baseline")), None)
     there = {draft.constraint for draft in made if draft.side == "at_limit"}
-    for each in held if plain is not None else ():
-        if each.code not in there:
+    for each in held:
+        if plain is not None and each.code not in there:
             yield replace(plain, constraint=each.code, side="at_limit")
 
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from npu_assay import faults
 from npu_assay.faults import Patch
+from npu_assay.partitioners.common.int8.output import Bounds, bounds
 from npu_assay.partitioners.common.machine import Kernel, Step
 from npu_assay.partitioners.exir import Backend
 from npu_assay.partitioners.xnnpack import backend
@@ -22,7 +23,6 @@ from npu_assay.partitioners.xnnpack.device.site import Site
 from npu_assay.partitioners.xnnpack.kernels import activation, dynamic
 from npu_assay.partitioners.xnnpack.kernels import elementwise as sums
 from npu_assay.partitioners.xnnpack.kernels import linear as products
-from npu_assay.partitioners.xnnpack.kernels.output import Bounds, limits
 from npu_assay.partitioners.xnnpack.kernels.pooling import mean
 from npu_assay.partitioners.xnnpack.runtime import Program
 from npu_assay.reference.affine import Affine
@@ -37,7 +37,7 @@ def stage(finish: Callable[[Tensor, Affine, Bounds], Tensor]) -> Patch:
     """The end of static int8 products: scaled accumulators, the result's parameters and limits -> codes."""
 
     def made(multiplier: Tensor, y: Affine, activation: Bounds | None = None) -> Kernel:
-        return lambda acc: finish(acc.float() * multiplier, y, limits(y, activation)).float() - y.zero_point
+        return lambda acc: finish(acc.float() * multiplier, y, bounds(y, activation)).float() - y.zero_point
 
     def patched() -> Any:
         stack = ExitStack()
@@ -65,7 +65,7 @@ def _wrapping(value: Tensor, y: Affine, found: Bounds) -> Tensor:
 
 
 def _half_even_sum(a: Affine, b: Affine, y: Affine, activation: Bounds | None = None) -> Any:
-    low, high = limits(y, activation)
+    low, high = bounds(y, activation)
 
     def apply(p: Tensor, q: Tensor) -> Tensor:
         real = a.scale32 * (p.double() - a.zero_point) + b.scale32 * (q.double() - b.zero_point)

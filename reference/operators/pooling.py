@@ -57,10 +57,17 @@ def _pool(name: str, golden: str | None = None, **more: Any) -> Operator:
     if "1d" in name:
         return Operator(name, golden, behind((3,), (2,)), (1, 8, 16), LINES, _kernels((3,)), **more)
     maxima = "max" in name
-    spellings = (*_kernels((3,), (2, 3), (3, 2), (1, 3)), *(_at_once(MAXIMA if maxima else AVERAGES)))
-    far = _far_dilated if maxima else _far_divided
-    known = {"shapes": PICTURES, "spellings": spellings, "far": far, "integers": True}
-    return Operator(name, golden, behind((2, 2), (2, 1)), (1, 8, 9, 10), **known, **more)
+    return Operator(
+        name,
+        golden,
+        behind((2, 2), (2, 1)),
+        (1, 8, 9, 10),
+        PICTURES,
+        (*_kernels((3,), (2, 3), (3, 2), (1, 3)), *_at_once(MAXIMA if maxima else AVERAGES)),
+        far=_far_dilated if maxima else _far_divided,
+        integers=True,
+        **more,
+    )
 
 
 MAXIMA = (

@@ -8,20 +8,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from functools import cache
 from typing import Any
 
 import torch
 from torch import fx
 from torch.export import ExportedProgram
 
-from npu_assay.conformance.adapters.executorch.delegation import TheirPartitioner, compiler
+from npu_assay.conformance.adapters.executorch.delegation import TheirPartitioner, compiler, warm_up
 from npu_assay.conformance.adapters.executorch.silence import quiet
+from npu_assay.conformance.common.memory import once
 from npu_assay.conformance.isolation.machine import Machine
-from npu_assay.partitioners.exir import edge_program
-from npu_assay.partitioners.exir.backend import Backend, CompileSpec
-from npu_assay.partitioners.exir.interop import executorch_program
-from npu_assay.partitioners.exir.program import call
+from npu_assay.partitioners.exir.backend import Backend
 
 with quiet():
     from executorch.backends.xnnpack.partition import config as configs
@@ -64,7 +61,7 @@ def _at_traced_sizes(module: fx.GraphModule) -> Any:
     return MemoryPlanningPass()(module)
 
 
-@cache
+@once
 def _runtime() -> Any:
     with quiet():
         from executorch.runtime import Runtime  # optional
@@ -78,39 +75,15 @@ def execute(program: bytes, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor
     return [x.clone().contiguous() for x in loaded.load_method("forward").execute(list(inputs))]
 
 
-class ExecutorchRuntime:
-    """ExecuTorch's runtime, in a child process."""
-
-    def __init__(self) -> None:
-        self.machine = Machine(f"{__name__}:execute")
-
-    def load(self, processed_bytes: bytes, compile_specs: Sequence[CompileSpec] = ()) -> bytes:
-        """The file's bytes: the child process loads them for every run."""
-        return processed_bytes
-
-    def execute(self, handle: bytes, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """The outputs. Raises MachineError if the runtime refuses the file, or if its process dies."""
-        return self.machine.run(handle, inputs)
-
-
-def _warm_up() -> None:
-    """Compile a program: the first time, ExecuTorch imports further modules and draws random numbers."""
-    graph = fx.Graph()
-    graph.output((call(graph, "aten.abs.default", (graph.placeholder("x"),)),))
-    program = edge_program(graph, inputs={"x": torch.zeros(1)})
-    with quiet(), torch.random.fork_rng():
-        compiled(executorch_program(program), [])
-
-
 def backend(_: str) -> Backend:
     """The backend of this module."""
-    _warm_up()
+    warm_up(lambda program: compiled(program, []))
     return Backend(
         name="executorch:xnnpack",
         table="xnnpack@1.5",
         partitioner=lambda **options: TheirPartitioner(partitioner(**options)),
         details=compiler(BACKEND_ID, compiled),
-        runtime=ExecutorchRuntime(),
+        runtime=Machine(f"{__name__}:execute"),
         distributions=("executorch", "torchao"),
         processes=1,
         flow=f"{__package__}.xnn_flow:XnnpackFlow",
