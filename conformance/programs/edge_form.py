@@ -65,6 +65,8 @@ def _coerced(value: Any, kind: str, length: int | None) -> Any:
     """A number for a list argument is repeated; a whole number for a float argument becomes a float."""
     if value is None or isinstance(value, fx.Node):
         return value
+    if isinstance(value, tuple):  # a list by name
+        return _coerced(list(value), kind, length)
     if length is not None and isinstance(value, int):
         return [value] * length
     if kind in ("List[int]", "Optional[List[int]]") and isinstance(value, int):

@@ -175,7 +175,7 @@ class Operator:
     at: the operator's arguments for an `X` of a shape; None where cases are written by hand. shape: the plain one.
         shapes: others, of other ranks and sizes.
     spellings: other arguments by name, for the plain shape.
-    values: other values of the arguments behind `X`, by their names in the schema's order. Where this is given,
+    values: other values of the arguments after `X`, by their names in the schema's order. Where this is given,
         predicates say what is right for each of these calls, and for those of other shapes and spellings.
     far: calls by name, each with its shape, in which something has a size; sizes come from the limits of a row.
     takes, gives: the reals that `X` and the result have, which quantizations are chosen for; None: about -6.5 to 6.2.

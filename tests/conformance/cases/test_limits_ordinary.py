@@ -44,12 +44,9 @@ def alone(name: str, row: str, constraint: str) -> Table:
 
 
 def height_of(case: Case) -> int:
-    """The height of the subject's kernel: a convolution's from its weights, a pool's from its argument; 0 for none."""
-    (step,) = [step for step in case.graph.steps if step.name == SUBJECT]
-    if step.op == "aten.convolution.default":
-        return (kernel_of(case.graph) or (0, 0))[0]
-    kernel = step.args[1]
-    return int(kernel if isinstance(kernel, int) else kernel[0])
+    """The height of the subject's kernel, by a convolution's weights or a pool's argument; 0 for none."""
+    kernel = kernel_of(case.graph) or next(step.args[1] for step in case.graph.steps if step.name == SUBJECT)
+    return kernel if isinstance(kernel, int) else kernel[0] if isinstance(kernel, tuple) else 0
 
 
 def output_rank(case: Case) -> int:
@@ -105,8 +102,8 @@ def test_cases_of_small_kernels_have_right_numbers(row: str, constraint: str) ->
     cases = [c for c in cases_for(table) if c.expect == "accept" and "/context/" not in c.id]
     results = [run_case(case, backend, table) for case in cases]
     assert [r.case for r in results if any(f.check != "tag" for f in r.failures)] == []
-    written = [r for r in results if "/window_" not in r.case]  # windows also meet the limits that it does not state
-    assert sum(r.failures == () for r in written) > 0.9 * len(written)
+    reasons = {f.message.partition("; ")[2].partition(":")[0] for r in results for f in r.failures}
+    assert not reasons & {"", *table.codes(table.rows[0], "int8")}, "refused for what the table states"
 
 
 @pytest.mark.parametrize("multiple", [3, 65, 128, 250])
@@ -129,10 +126,8 @@ def test_a_row_or_constraint_that_the_table_drops_has_no_cases(tmp_path: Path) -
     cases = cases_for(table)
     assert "aten.neg.default" not in {case.row for case in cases}
     indices = "aten.max_pool2d_with_indices.default"
-    assert "stride_h" not in {case.constraint for case in cases if case.row == indices}
-    assert "stride_h" in {case.constraint for case in cases if case.row == "aten.max_pool2d.default"}
-    longer = [case for case in cases if case.row == indices and case.id.endswith("/stride_list_9_3")]
-    assert [case.expect for case in longer] == ["accept"], "what only the dropped constraint excluded"
+    assert {case.row for case in cases if case.constraint == "stride_h"} == {"aten.max_pool2d.default"}
+    assert [c.expect for c in cases if c.row == indices and c.id.endswith("/stride_list_9_3")] == ["accept"]
     others = {case for case in cases_for(NEUTRON) if case.row not in ("aten.neg.default", indices)}
     assert {case for case in cases if case.row != indices} == others
 
@@ -232,10 +227,8 @@ def test_a_value_of_another_kind_is_one_error_on_ethos_u55(code: str, tmp_path: 
 
 @pytest.mark.parametrize("value", ["0", "[]", '["a", "b"]'])
 def test_a_value_that_a_predicate_cannot_compare_is_one_error(value: str) -> None:
-    written = value.replace('"', '\\"')
-    table = alone("ethos_u55@1.5", "aten.avg_pool2d.default", f"divided_window = {written}")
-    message = "ethos_u55@1.5: aten.avg_pool2d.default (int8): divided_window: 'kernel_h <= value[0]': "
-    with pytest.raises(LimitError, match=re.escape(message)):
+    table = alone("ethos_u55@1.5", "aten.avg_pool2d.default", "divided_window = " + value.replace('"', '\\"'))
+    with pytest.raises(LimitError, match=r"\(int8\): divided_window: 'kernel_h <= value\[0\]': .*(expected|cannot)"):
         cases_for(table)
 
 

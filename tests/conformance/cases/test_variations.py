@@ -16,12 +16,12 @@ from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.programs.variation_names import FLOW, SIDE, parts
 from npu_assay.conformance.record.certificate import Selection
 from npu_assay.conformance.run.selection import all_cases, cases_of, with_variations
+from npu_assay.conformance.table import FOLDER as TABLES
 from npu_assay.conformance.table import load_table
 from npu_assay.reference.operators.lookup import home
 
 ROWS = ("aten.cat.default", "aten.addmm.default", "aten.max_pool2d.default", "aten.mean.dim")
 FOLDER = Path(str(package.__file__)).parent / "variations"
-TABLES = Path(str(package.__file__)).parent.parent / "tables"
 NEIGHBORS = {
     *("aten.abs.default", "aten.neg.default", "aten.relu.default", "aten.mul.Tensor"),
     "aten.max_pool2d.default",

@@ -21,7 +21,7 @@ from npu_assay.conformance.covering.looks import Look, looks, places
 from npu_assay.conformance.covering.measure import RowCoverage, measure
 from npu_assay.conformance.covering.pairs import pairings
 from npu_assay.conformance.covering.proofs import proof, searched
-from npu_assay.conformance.covering.renew import _fuller
+from npu_assay.conformance.covering.renew import _fuller, verdicts_of
 from npu_assay.conformance.covering.shipped import shipped
 from npu_assay.conformance.covering.text import counts, page, total
 from npu_assay.conformance.predicates.definitions import Defined, defined
@@ -285,6 +285,8 @@ def test_reports_show_what_is_counted(name: str) -> None:
     """`shipped.toml` has what `assay table coverage` counts: `vars(total(...))` under the digest of the table."""
     table = load_table(name)
     assert shipped()[table.sha256] == total(measure(table, cases_for(table)))
+    kept = {key: told["said"] for key, told in found_cases().items() if "said" in told}
+    assert verdicts_of(table).items() <= kept.items(), "what predicates say of an operator's domain"
 
 
 def test_a_search_that_shows_less_changes_nothing() -> None:

@@ -30,7 +30,7 @@ BASELINES = [case for case in CASES if case.id.endswith("/operator/accept/baseli
 FORMS = [
     "aten.add.Tensor/operator/context/same_input_twice",
     "aten.addmm.default/operator/context/linear_form",
-    "aten.avg_pool1d.default/operator/accept/kernel_3",
+    "aten.avg_pool1d.default/operator/accept/padding_list_1",
     "aten.avg_pool2d.default/divisor_override/outside/divisor_override_3",
     "aten.clone.default/memory_format/outside/channels_last",
     "aten.convolution.default/operator/accept/all_lists_of_one",

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import any_backend
 import pytest
 import torch
 from onednn import without_onednn
 from places import ROOT
 from torch import Tensor
 
-import any_backend
 from npu_assay.conformance.cases import cases_for, every_operator, homes
 from npu_assay.conformance.cases.make import Call
 from npu_assay.conformance.judge.float_golden import real_value
@@ -137,8 +137,7 @@ def table_of(names: list[str], precision: str, folder: Path) -> Table:
     return load_table(str(path))
 
 
-WRITTEN_AS_OTHERS = {"aten.avg_pool1d.default", "aten.max_pool1d.default"}
-"""Torch writes pools over images for them, which the device's table does not name."""
+WRITTEN_AS_OTHERS = {"aten.avg_pool1d.default", "aten.max_pool1d.default"}  # pools over images, which no row names
 
 
 @pytest.mark.sampled(40)
