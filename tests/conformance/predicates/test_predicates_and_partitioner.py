@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -109,7 +110,10 @@ def generated(table: Table, rows: Sequence[str]) -> Iterator[Case]:
     """The cases of these rows, and their chosen variations."""
     cases = cases_of(table, *rows)
     yield from cases
-    yield from variations(cases, "chosen", table)
+    # A row decides nothing of other operators, which its own one's parts are; no feature tells of a second reader of
+    # codes that reads them with another scale, which XNNPACK refuses.
+    left_out = "/parts[.]|^quantized_decomposed.dequantize.*/twin[.]"
+    yield from (case for case in variations(cases, "chosen", table) if not re.search(left_out, case.id))
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
