@@ -141,7 +141,8 @@ def _serve(prepare: Prepare, limits: Limits, writing: int) -> None:
         kind, answer = ANSWER, work()
     except BaseException as error:  # noqa: BLE001  (a file may make anything raise, SystemExit included)
         kind, answer = _described(error, limits)
-    _write(writing, kind + answer)
+    for part in (kind, answer):  # not together: there may be no memory for a copy
+        _write(writing, part)
 
 
 def _leave(writing: int) -> None:

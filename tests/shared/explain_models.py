@@ -28,6 +28,11 @@ def small() -> tuple[nn.Module, tuple[Tensor, ...]]:
     return Small(), (torch.ones(1, 3, 12, 12),)
 
 
+def small_share() -> tuple[nn.Module, tuple[Tensor, ...]]:
+    """Two convolutions, of which Neutron takes one: the other has two groups."""
+    return nn.Sequential(nn.Conv2d(8, 8, 3), nn.ReLU(), nn.Conv2d(8, 8, 3, groups=2)), (torch.ones(1, 8, 12, 12),)
+
+
 def of(module: nn.Module, inputs: tuple[Tensor, ...], backend: str, *, quantized: bool = True) -> Explained:
     """A model on one backend, calibrated with its inputs."""
     program = torch.export.export(module.eval(), inputs)

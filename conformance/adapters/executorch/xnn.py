@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import fx
 from torch.export import ExportedProgram
+from torch.utils._pytree import tree_leaves
 
 from npu_assay.conformance.adapters.executorch.delegation import TheirPartitioner, compiler, warm_up
 from npu_assay.conformance.adapters.executorch.silence import quiet
@@ -29,6 +30,7 @@ with quiet():
     from executorch.exir.lowered_backend_module import LoweredBackendModule
     from executorch.exir.passes import MemoryPlanningPass
     from executorch.exir.passes.sym_shape_eval_pass import HintBasedSymShapeEvalPass
+    from executorch.exir.tensor import stride_from_dim_order
 
 logging.getLogger("executorch").setLevel(logging.ERROR)
 
@@ -52,12 +54,21 @@ def compiled(program: ExportedProgram, specs: list[Any]) -> bytes:
     """The `.pte` file of a program that only calls the delegate."""
     result = XnnpackBackend.preprocess(XnnpackBackend.copy_exported_program_for_preprocess(program, specs), specs)
     module = LoweredBackendModule(program, BACKEND_ID, result.processed_bytes, specs, result.data_store_output)
-    return bytes(module.buffer(memory_planning=_at_traced_sizes))
+    return bytes(module.buffer(memory_planning=_with_room))
 
 
-def _at_traced_sizes(module: fx.GraphModule) -> Any:
-    """Plan the memory of the program around a delegate, with the sizes of the case's inputs for dynamic shapes."""
+ROOM = 4  # times the size of a case's input, above what later runs have where a size is dynamic
+
+
+def _with_room(module: fx.GraphModule) -> Any:
+    """Plan the memory of the program around a delegate, with room for the dynamic sizes of later runs."""
+    specs = [spec for node in module.graph.nodes for spec in tree_leaves(node.meta.get("spec", ()))]
+    dynamic = [(spec, [isinstance(size, torch.SymInt) for size in spec.shape]) for spec in specs if spec is not None]
     HintBasedSymShapeEvalPass()(module)
+    for spec, among in dynamic:
+        if any(among):
+            spec.shape = [size * ROOM if grows else size for size, grows in zip(spec.shape, among, strict=True)]
+            spec.stride = stride_from_dim_order(spec.shape, list(spec.dim_order))
     return MemoryPlanningPass()(module)
 
 

@@ -191,7 +191,8 @@ def test_samples_that_nothing_ran_on_are_told(count: int, warned: tuple[str, ...
 
 @pytest.mark.parametrize(("share", "code"), [("0.5", 0), ("1", 1)])
 def test_fail_under(share: str, code: int) -> None:
-    run(f"{SMALL}_share", "--backend", "neutron", "--calibrate", "random", "--fail-under", share, "-n", "1", code=code)
+    chosen = ("explain_models:small_share", "--backend", "neutron", "--calibrate", "random")
+    run(*chosen, "--fail-under", share, "-n", "1", code=code)
 
 
 @pytest.mark.long

@@ -166,6 +166,17 @@ def test_answers_are_limited() -> None:
         confined(lambda: lambda: np.zeros(2**25, np.uint8).tobytes(), Limits(60, 4), "x")
 
 
+class Uncopied(bytes):
+    """An answer that there is no memory to put together with anything."""
+
+    def __radd__(self, other: bytes) -> bytes:
+        raise MemoryError
+
+
+def test_an_answer_is_sent_as_it_is() -> None:
+    assert confined(lambda: lambda: Uncopied(b"x"), Limits(60, 64), "x") == b"x"
+
+
 def test_arenas_that_are_too_large_together_are_never_made(tmp_path: Path) -> None:
     """A few hundred bytes that ask for four arenas, each within the limit."""
     (method,) = added().plans
