@@ -68,7 +68,7 @@ def drafts(name: str, precision: str, limits: Limits) -> list[CaseDraft] | None:
 def _plain(own: Operator, precision: str, limits: Limits) -> Plain:
     """Codes of 16 bits are made of those of 8, as all cases are."""
     written = INT8 if precision == INT16 else precision
-    more = [(f"shape_{sizes_of(shape)}", called(own, written, shape)) for shape in own.shapes]
+    more = [(name, called(own, written, shape)) for name, shape in _shapes(own)]
     axes: tuple[tuple[str, str, Call], ...] = ()
     if own.values:
         axes, more = (*(("shape", *each) for each in more), *_axes(own, written), *_far(own, written, limits)), []
@@ -97,6 +97,15 @@ def _plain(own: Operator, precision: str, limits: Limits) -> Plain:
         own.takes is None,
         axes=axes,
     )
+
+
+def _shapes(own: Operator) -> Iterator[tuple[str, Shape]]:
+    """Other shapes, by their sizes; where predicates say what is right, the first of another rank by its rank."""
+    ranks = {len(own.shape)}
+    for shape in own.shapes:
+        first = bool(own.values) and len(shape) not in ranks
+        ranks.add(len(shape))
+        yield f"rank_{len(shape)}" if first else f"shape_{sizes_of(shape)}", shape
 
 
 def _axes(own: Operator, precision: str) -> Iterator[tuple[str, str, Call]]:

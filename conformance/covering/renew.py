@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from npu_assay.conformance.cases import cases_for, limits_of, of_domain, within
@@ -21,9 +21,12 @@ from npu_assay.conformance.cases.judged import SAID, judged
 from npu_assay.conformance.cases.loosened import KEPT, kept
 from npu_assay.conformance.cases.rows import drafts as row_drafts
 from npu_assay.conformance.cases.witnesses import FOLDER, content_key, is_found, shipped
+from npu_assay.conformance.covering.atoms import Owed, owed
 from npu_assay.conformance.covering.looks import Look, Place, looks, places
 from npu_assay.conformance.covering.measure import measure
-from npu_assay.conformance.covering.witnessed import witnessed
+from npu_assay.conformance.covering.pairs import Pairing, pairings
+from npu_assay.conformance.covering.proofs import searched
+from npu_assay.conformance.covering.witnessed import as_changes
 from npu_assay.conformance.predicates.definitions import defined
 from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.table import FOLDER as TABLES
@@ -34,7 +37,7 @@ def renewed(table: Table, again: bool, only: Sequence[str] = ()) -> dict[str, An
     """What is found for every row in each precision, by content. only: names of rows, where others are left."""
     known = dict(shipped())
     looked, every = _written(table, only)
-    left = {(each.row, each.precision): len(each.holes) + len(each.apart) for each in measure(table, cases_for(table))}
+    before = {(each.row, each.precision): _shown(each.owed, each.pairings) for each in measure(table, cases_for(table))}
     here = {content_key(each, *place) for each in releases(table) for place in places(each)}
     found = {key: told for key, told in known.items() if key in here}
     for row, precision in places(table):
@@ -42,8 +45,13 @@ def renewed(table: Table, again: bool, only: Sequence[str] = ()) -> dict[str, An
         asked = not only or row.name in only or f"{row.name}/{precision}" in only
         if not asked or (key in known and not again):
             continue
-        new = witnessed(defined(table, row, precision), looked[place], every[place])
-        found[key] = _fuller(new, known.get(key), left[place])
+        own = defined(table, row, precision)
+        chosen, proofs = searched(own, looked[place], every[place])
+        seen = [*looked[place], *(each.look for each in chosen)]
+        shown = _shown([each for constraint in own for each in owed(constraint, seen)], pairings(own, seen))
+        new = {"cases": as_changes(chosen, every[place]), **proofs}
+        if key not in known or (shown, -len(chosen)) > (before[place], -len(known[key]["cases"])):
+            found[key] = new
         write(table, found)  # a search that is stopped goes on
         print(f"{row.name} {precision or ''}: {_told(found[key])}", file=sys.stderr, flush=True)
     for name, answers in ((KEPT, answers_of(table)), (SAID, verdicts_of(table))):
@@ -92,24 +100,15 @@ def _written(table: Table, only: Sequence[str]) -> tuple[Mapping[Place, list[Loo
     return looked, every
 
 
-def _fuller(new: Mapping[str, Any], known: Mapping[str, Any] | None, left: int) -> Mapping[str, Any]:
-    """What was found now, or what is known of a row if that shows as much with no more cases; left: what it does not.
-
-    Of what an earlier search has shown, a later one in another order must not say that no program near shows it.
-    """
-    if known is None or (_left(new), len(new["cases"])) < (left, len(known["cases"])):
-        return new
-    return known
-
-
-def _left(found: Mapping[str, Any]) -> int:
-    """How many decisions and pairs no case shows."""
-    return len(found["holes"]) + len(found["apart"])
+def _shown(decisions: Iterable[Owed], together: Iterable[Pairing]) -> int:
+    """How many decisions and pairs cases show. Of what they do not, another number may be owed by other cases."""
+    return sum(each.shown is not None for each in decisions) + sum(each.shown is not None for each in together)
 
 
 def _told(found: Mapping[str, Any]) -> str:
     still = sum(not each["moved"] for each in (*found["holes"], *found["apart"]))
-    return f"{len(found['cases'])} cases, {_left(found) - still} that no program near shows, {still} open"
+    left = len(found["holes"]) + len(found["apart"])
+    return f"{len(found['cases'])} cases, {left - still} that no program near shows, {still} open"
 
 
 def write(table: Table, found: Mapping[str, Any]) -> None:

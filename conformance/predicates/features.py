@@ -6,7 +6,8 @@
   also if a program counts them from the back.
 - The features of all arguments together are in `derived`, those of the program around it in `surroundings`.
 - Convolutions and pools have `kernel_h`, `kernel_w`, `stride_h`, `padding_w`, `dilation_h` and so on (`_d` for the
-  depth of volumes; lines have only `_w`), and convolutions `in_channels` and `out_channels`.
+  depth of volumes; lines have only `_w`), and convolutions `in_channels` and `out_channels`. Adaptive pools have only
+  kernels, the largest of their windows.
 - `batch`, `channels`, `height` and `width` are the sizes of `x` as images have them.
 """
 
@@ -34,6 +35,7 @@ POOLS = frozenset(
         *("max_pool2d.default", "max_pool2d_with_indices.default", "max_pool3d_with_indices.default"),
     )
 )
+ADAPTIVE = frozenset({"aten._adaptive_avg_pool2d.default"})
 WINDOW = ("kernel", "stride", "padding", "dilation")
 DIRECTIONS = ("d", "h", "w")
 IMAGE: Mapping[str, tuple[int, int]] = MappingProxyType(
@@ -118,7 +120,7 @@ class Application:
 
     def window(self, kind: str, direction: str) -> int | None:
         """The kernel, stride, padding or dilation in one direction; None if the operator has none."""
-        if self.op not in CONVOLUTIONS | POOLS or kind not in WINDOW or direction not in DIRECTIONS:
+        if self.op not in CONVOLUTIONS | POOLS | ADAPTIVE or kind not in WINDOW or direction not in DIRECTIONS:
             return None
         sizes = self._window(kind)
         place = DIRECTIONS.index(direction) - len(DIRECTIONS)
@@ -129,6 +131,9 @@ class Application:
         if kind == "kernel" and self.op in CONVOLUTIONS:
             shape: tuple[int, ...] = self.arguments["weight"].shape
             return shape[2:]
+        if self.op in ADAPTIVE:
+            sizes = zip(self.operands[0].shape[-2:], self.results[0].shape[-2:], strict=True)
+            return tuple(largest_window(*each) for each in sizes) if kind == "kernel" else ()
         found = self.arguments.get("kernel_size" if kind == "kernel" else kind)
         if kind == "stride" and not found:
             return self._window("kernel")
@@ -150,6 +155,17 @@ class Application:
         return found + self.counted_rank if found < 0 else found
 
 
+def largest_window(size: int, outputs: int) -> int:
+    """The most numbers that one of an adaptive pool's outputs averages; 0 where there are no outputs.
+
+    As torch has it, output i averages those from floor(i * size / outputs) to ceil((i + 1) * size / outputs).
+    """
+    if outputs == 0:
+        return 0
+    whole, rest = divmod(size, outputs)
+    return whole + (0 if rest == 0 else 1 if outputs % rest == 0 else 2)
+
+
 def _operands(arguments: Any) -> Iterator[Operand]:
     for found in arguments:
         if isinstance(found, Operand):
@@ -161,7 +177,7 @@ def _operands(arguments: Any) -> Iterator[Operand]:
 def known_names(application: Application) -> tuple[str, ...]:
     """Every name that a predicate about this operator may begin with."""
     windows = [f"{kind}_{direction}" for kind in WINDOW for direction in DIRECTIONS]
-    of_windows = windows if application.op in CONVOLUTIONS | POOLS else []
+    of_windows = windows if application.op in CONVOLUTIONS | POOLS | ADAPTIVE else []
     channels = ["in_channels", "out_channels"] if application.op in CONVOLUTIONS else []
     operands = ["x", "y"][: 1 + len(application.arguments)]
     return (

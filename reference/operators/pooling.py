@@ -32,7 +32,7 @@ PADDED = (
 VOLUME: Shape = (1, 2, 4, 5, 6)
 PICTURES: tuple[Shape, ...] = (
     *((1, 16, 4, 5), (1, 24, 4, 5), (1, 1, 4, 5), (1, 4, 4, 5), (1, 7, 4, 5), (1, 9, 4, 5), (1, 7, 8, 8)),
-    *((2, 8, 4, 5), (8, 8, 4, 5), (3, 5, 4, 3), (8, 9, 10), (1, 8, 10)),
+    *((2, 8, 4, 5), (8, 8, 4, 5), (3, 5, 4, 3), (1, 8, 10), (8, 9, 10)),
 )
 LINES: tuple[Shape, ...] = (
     *((1, 16, 16), (1, 24, 16), (1, 1, 16), (1, 7, 16), (1, 9, 16), (1, 7, 8), (2, 8, 16), (8, 8, 16), (8, 16)),
@@ -49,13 +49,13 @@ ALONG = {"kernel_size": (2, (2,), 1, 8), "stride": ((), 1, (1,), 2, 3, 4, 5), "p
 
 def _kernels(*kernels: Any) -> tuple[tuple[str, Callable[[Shape], Call]], ...]:
     """Windows that lie side by side, without a stride."""
-    return tuple((f"kernel_{'_'.join(map(str, kernel))}", behind(kernel)) for kernel in kernels)
+    return tuple((f"kernel_{'_'.join(map(str, kernel))}_stride_default", behind(kernel)) for kernel in kernels)
 
 
 def _pool(name: str, golden: str | None = None, **more: Any) -> Operator:
     """Over images, or over lines, with each of their arguments as something else."""
     if "1d" in name:
-        return Operator(name, golden, behind((3,), (2,)), (1, 8, 16), LINES, _kernels((3,)), **more)
+        return Operator(name, golden, behind((3,), (2,)), (1, 8, 16), LINES, _kernels((2,), (3,)), **more)
     maxima = "max" in name
     return Operator(
         name,
@@ -63,7 +63,7 @@ def _pool(name: str, golden: str | None = None, **more: Any) -> Operator:
         behind((2, 2), (2, 1)),
         (1, 8, 9, 10),
         PICTURES,
-        (*_kernels((3,), (2, 3), (3, 2), (1, 3)), *_at_once(MAXIMA if maxima else AVERAGES)),
+        (*_kernels((2,), (3,), (2, 3), (3, 2), (1, 3)), *_at_once(MAXIMA if maxima else AVERAGES)),
         far=_far_dilated if maxima else _far_divided,
         integers=True,
         **more,
@@ -74,6 +74,7 @@ MAXIMA = (
     *(((4, 5), (4, 5)), ((4, 5), (4, 1)), ((4, 5), (1, 5)), ((4, 4), (4, 4), (1, 1)), ((4, 4), (4, 4), (1, 0))),
     *(((4, 4), (4, 4), (0, 1)), ((4, 4), (4, 4), (0, 0), (2, 1)), ((4, 4), (4, 4), (0, 0), (1, 2))),
     *(((4, 4), (4, 4), (0, 0), (1, 1), True), ((2, 2), (1, 1), (0, 0), (2, 3)), ((2, 2), (2, 3), (0, 0), (5, 1))),
+    *(((2, 2), (1, 2), (0, 0), (1, 2)), ((4, 5), (2, 2), (0, 0), (2, 2)), ((4, 5), (2, 2), (0, 0), (1, 2))),
     *(((2, 2), (3, 2), (0, 0), (8, 9)), ((3, 3), (2, 2), (1, 1), (1, 1), True), ((2, 2), (3, 3)), ((3, 2), (3, 3))),
 )
 AVERAGES = (
@@ -94,7 +95,7 @@ def _at_once(calls: Sequence[tuple[Any, ...]]) -> Iterator[tuple[str, Callable[[
 
 def _far_dilated(size: int) -> Mapping[str, tuple[Shape, Call]]:
     """The same, and gaps between windows of one number."""
-    return {**_far(size), "gaps": ((1, 8, 2, 1), call(X, (1, 1), (1, 1), (0, 0), (size, size)))}
+    return {**_far(size), "gaps": ((1, 1, 2, 1), call(X, (1, 1), (1, 1), (0, 0), (size, size)))}
 
 
 def _far_divided(size: int) -> Mapping[str, tuple[Shape, Call]]:
