@@ -50,7 +50,7 @@ def renewed(table: Table, again: bool, only: Sequence[str] = ()) -> dict[str, An
         seen = [*looked[place], *(each.look for each in chosen)]
         shown = _shown([each for constraint in own for each in owed(constraint, seen)], pairings(own, seen))
         new = {"cases": as_changes(chosen, every[place]), **proofs}
-        if key not in known or (shown, -len(chosen)) > (before[place], -len(known[key]["cases"])):
+        if is_fuller(shown, len(chosen), before[place], known.get(key)):
             found[key] = new
         write(table, found)  # a search that is stopped goes on
         print(f"{row.name} {precision or ''}: {_told(found[key])}", file=sys.stderr, flush=True)
@@ -98,6 +98,14 @@ def _written(table: Table, only: Sequence[str]) -> tuple[Mapping[Place, list[Loo
     for look in looks(table, cases):
         looked[look.case.row, look.case.precision].append(look)
     return looked, every
+
+
+def is_fuller(shown: int, cases: int, before: int, known: Mapping[str, Any] | None) -> bool:
+    """Whether a search shows more than is known, or as much with fewer cases.
+
+    Of what an earlier search has shown, a later one in another order must not say that no program near shows it.
+    """
+    return known is None or (shown, -cases) > (before, -len(known["cases"]))
 
 
 def _shown(decisions: Iterable[Owed], together: Iterable[Pairing]) -> int:

@@ -21,7 +21,7 @@ from npu_assay.conformance.covering.looks import Look, looks, places
 from npu_assay.conformance.covering.measure import RowCoverage, measure
 from npu_assay.conformance.covering.pairs import pairings
 from npu_assay.conformance.covering.proofs import proof, searched
-from npu_assay.conformance.covering.renew import _fuller, verdicts_of
+from npu_assay.conformance.covering.renew import is_fuller, verdicts_of
 from npu_assay.conformance.covering.shipped import shipped
 from npu_assay.conformance.covering.text import counts, page, total
 from npu_assay.conformance.predicates.definitions import Defined, defined
@@ -292,11 +292,8 @@ def test_reports_show_what_is_counted(name: str) -> None:
 def test_a_search_that_shows_less_changes_nothing() -> None:
     """Of what an earlier search has shown, none is told as what no program near shows."""
     known: dict[str, Any] = {"cases": [{}], "holes": [{}], "apart": []}
-    less: dict[str, Any] = {"cases": [], "holes": [{}], "apart": [{}]}
-    more: dict[str, Any] = {"cases": [{}, {}], "holes": [], "apart": []}
-    assert _fuller(less, known, 1) is known
-    assert _fuller(dict(known), known, 1) is known
-    assert _fuller(more, known, 1) is more
-    assert _fuller(fewer := {**known, "cases": []}, known, 1) is fewer, "as much with fewer cases"
-    assert _fuller(less, known, 3) is less, "the case that showed more is gone"
-    assert _fuller(less, None, 0) is less
+    assert not is_fuller(3, 0, 4, known)
+    assert not is_fuller(4, 1, 4, known)
+    assert is_fuller(5, 2, 4, known)
+    assert is_fuller(4, 0, 4, known), "as much with fewer cases"
+    assert is_fuller(0, 0, 0, None)
