@@ -276,7 +276,7 @@ def test_a_run_in_which_nothing_asked_for_failed_leaves_nothing_to_ask(tmp_path:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("neutron", "-k", "nothing_of_that_name"), "assay: -k 'nothing_of_that_name': matches none of 3763 case ids"),
+        (("neutron", "-k", "nothing_of_that_name"), "assay: -k 'nothing_of_that_name': matches none of 3774 case ids"),
         (("neutron", "--of", "nowhere"), "nowhere"),
         (("neutron", "-k", CONV, "--out", "/dev/null/met.jsonl"), "/dev/null/met.jsonl: cannot be written"),
     ],
