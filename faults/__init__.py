@@ -7,7 +7,7 @@ A catalogue is a function that takes the right backend and returns its faults. `
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -58,7 +58,42 @@ class Fault:
         return f"{self.stage}/{self.kind}/{self.name}"
 
 
+def together(*patches: AbstractContextManager[Any]) -> AbstractContextManager[Any]:
+    """Several patches as one."""
+    stack = ExitStack()
+    for each in patches:
+        stack.enter_context(each)
+    return stack
+
+
+def _under(patched: Patch, function: Callable[..., Any]) -> Callable[..., Any]:
+    def apply(*given: Any) -> Any:
+        with patched():
+            return function(*given)
+
+    return apply
+
+
+def partitioning_with(backend: Backend, patched: Patch) -> Backend:
+    """A backend whose partitioner judges under a patch."""
+
+    def partitioner(**options: Any) -> Any:
+        made = backend.partitioner(**options)
+        preserved = made.ops_to_not_decompose
+
+        def ops_to_not_decompose(program: Any) -> Any:
+            ops, keep = preserved(program)
+            return ops, None if keep is None else _under(patched, keep)
+
+        vars(made).update(partition=_under(patched, made.partition), ops_to_not_decompose=ops_to_not_decompose)
+        return made
+
+    return replace(backend, partitioner=partitioner)
+
+
 Catalogue: TypeAlias = Callable[[Backend], Sequence[Fault]]
+Made: TypeAlias = tuple[str, str, tuple[str, ...], Callable[[Backend], Backend]]
+"""A derived fault: its kind, its name, the cases that show it, and what makes the broken backend of the right one."""
 
 
 # ------------------------------------------------------------------------------------ compilers

@@ -42,6 +42,7 @@ MADE = {
     "axis": {"order", "places", "shifted", "scaled"},
     "bias": {"offset", "places"},
     "constant": {"constant"},
+    "count": {"scaled", "offset", "places", "cut"},
     "function": {"sided", "uncut", "cut", "negated", "offset", "scaled"},
     "count_include_pad": {"places", "scaled"},
     "fused_activation": {"cut", "uncut"},

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
+from inspect import getclosurevars
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,10 +19,12 @@ from npu_assay.conformance.table import Table, load_table
 from npu_assay.faults import Fault
 from npu_assay.faults.ethosu import catalogue as of_ethosu
 from npu_assay.faults.neutron import catalogue as of_neutron
+from npu_assay.faults.rules import of_numbers
 from npu_assay.faults.xnnpack import catalogue as of_xnnpack
 from npu_assay.partitioners.ethosu import ethos_u55, ethos_u85
 from npu_assay.partitioners.exir import Backend
 from npu_assay.partitioners.neutron import backend as neutron
+from npu_assay.partitioners.neutron.support.common import output_rank_at_most
 from npu_assay.partitioners.xnnpack import backend as xnnpack
 
 CATALOGUES = (
@@ -68,6 +73,27 @@ def test_every_fault_is_noticed(backend: Backend, fault: Fault) -> None:
         assert "tag" not in outcome.checks, outcome
 
 
+def test_the_numbers_of_rules_are_found_and_changed_only_while_a_fault_is_asked() -> None:
+    rule = output_rank_at_most(5)
+    made = list(of_numbers({"aten.abs.default": (rule,), "aten.neg.default": (rule,)}, {"aten.neg.default": "aten.n"}))
+    assert [(kind, name, cases) for kind, name, cases, _ in made] == [
+        (
+            "off_by_one",
+            f"limit_{how}_in_max_rank_of_aten.abs.default",
+            ("aten.abs.default*/max_rank/", "aten.n*/max_rank/"),
+        )
+        for how in ("more", "less")
+    ]
+    seen = []
+    watching = SimpleNamespace(
+        partition=lambda program: seen.append(getclosurevars(rule.check).nonlocals["limit"]), ops_to_not_decompose=None
+    )
+    right = replace(neutron, partitioner=lambda: SimpleNamespace(**vars(watching)))
+    for *_, how in made:
+        how(right).partitioner().partition(None)
+    assert [*seen, getclosurevars(rule.check).nonlocals["limit"]] == [6, 4, 5]
+
+
 @pytest.mark.parametrize(("backend", "faults"), CATALOGUES, ids=lambda value: getattr(value, "name", ""))
 def test_a_catalogue_is_large_and_breaks_every_stage(backend: Backend, faults: tuple[Fault, ...]) -> None:
     assert len(faults) >= 150
@@ -104,7 +130,7 @@ def test_the_right_backend_passes_the_same_cases(backend: Backend) -> None:
             "gate1",
         ),
         (
-            "npu_assay.faults.ethosu:without_alpha",
+            "npu_assay.faults.ethosu:alpha_of_all",
             "ethos_u55@1.5",
             "aten.add.Tensor/int8/alpha/outside/",
             "tag",

@@ -42,7 +42,7 @@ def test_a_wrong_multiple_is_named_by_its_constraint() -> None:
 @pytest.mark.long
 def test_another_rounding_is_one_step_off_in_some_outputs() -> None:
     """Single instead of double rounding: tags are right, codes differ by exactly one."""
-    found = failures("single_rounding", "aten.convolution.default")
+    found = failures("half_up", "aten.convolution.default")
     assert {check for _, check, _ in found} >= {"gate1"}
     assert "tag" not in {check for _, check, _ in found}
     first, later = set[Number](), set[str]()

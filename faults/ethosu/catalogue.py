@@ -1,180 +1,236 @@
-"""The list of the faults of the Ethos-U backends: what is broken, how, and which cases and checks show it."""
+"""The list of the Ethos-U backends' faults, made from rules, from TOSA's schema, and from schemes and kernels."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache
-from types import ModuleType
+from functools import cache, partial
+from inspect import getclosurevars
+from typing import Any
+from unittest.mock import patch
 
-from npu_assay.faults import Fault
-from npu_assay.faults.ethosu import compiler, device, partitioner
-from npu_assay.partitioners.ethosu import ethos_u55, ethos_u85
+import torch
+from torch import Tensor
+
+from npu_assay.faults import Fault, Made, Patch, blobs, kernels, partitioning_with, rules, together, with_device
+from npu_assay.faults.listing import listed
+from npu_assay.partitioners.common.machine import Kernel
+from npu_assay.partitioners.common.rescale import tosa_single_round
+from npu_assay.partitioners.ethosu import EthosUPartitioner, ethos_u55, ethos_u85, partitioner, tosa_format, tosa_schema
 from npu_assay.partitioners.ethosu.boundary import SENTENCES
-from npu_assay.partitioners.ethosu.support.rules import REFUSED, all_rules
+from npu_assay.partitioners.ethosu.device import elementwise
+from npu_assay.partitioners.ethosu.device.operators import RULES
+from npu_assay.partitioners.ethosu.kernels import pooling
+from npu_assay.partitioners.ethosu.kernels import rescale as scaling
+from npu_assay.partitioners.ethosu.kernels.numbers import Codes
+from npu_assay.partitioners.ethosu.support import common
+from npu_assay.partitioners.ethosu.support.common import EVERY_NODE
+from npu_assay.partitioners.ethosu.support.quantization import AROUND
+from npu_assay.partitioners.ethosu.support.rules import REFUSED, all_rules, rescale, supported_operators
+from npu_assay.partitioners.ethosu.support.rules import RULES as LIMITS
+from npu_assay.partitioners.ethosu.tosa_model import TShape
 from npu_assay.partitioners.exir.backend import Backend
-from npu_assay.partitioners.exir.cluster import RELU
+from npu_assay.partitioners.exir.flatbuffer import Scalar
 
-Entry = tuple[str, str, tuple[str, ...], tuple[str, ...]]
-"""Kind, names, cases and checks."""
+# ------------------------------------------------------------------------------------ rules
 
-
-def both(row: str) -> tuple[str, ...]:
-    """Cases of a row in one precision: those that it accepts, and those about numbers."""
-    return f"{row}/operator/accept/", f"{row}/operator/value/"
-
-
-TAGS: tuple[Entry, ...] = (
-    ("off_by_one", "rank_loosened rank_tightened", ("aten.add.Tensor/int8/max_rank/",), ("tag",)),
-    (
-        "off_by_one",
-        "conv_height_loosened conv_height_tightened",
-        ("aten.convolution.default/int8/kernel_height/",),
-        ("tag",),
-    ),
-    ("off_by_one", "conv_area_loosened conv_area_tightened", ("aten.convolution.default/int8/kernel_area/",), ("tag",)),
-    ("wrong_axis", "conv_wrong_axis", ("aten.convolution.default/int8/kernel_height/",), ("tag",)),
-    ("off_by_one", "weight_sum_loosened weight_sum_tightened", ("aten.linear.default/int8/weight_sum/",), ("tag",)),
-    ("off_by_one", "matrix_size_loosened matrix_size_tightened", ("aten.bmm.default/int8/max_size/",), ("tag",)),
-    ("wrong_axis", "depth_of_last_axis", ("aten.convolution.default/int8/kernel_depth/",), ("tag",)),
-    (
-        "off_by_one",
-        "pool_height_loosened pool_height_tightened",
-        ("aten.avg_pool2d.default/int8/kernel_height/",),
-        ("tag",),
-    ),
-    ("off_by_one", "pool_side_loosened pool_side_tightened", ("aten.max_pool2d.default/int8/window_side/",), ("tag",)),
-    ("wrong_axis", "pool_wrong_axis", ("aten.max_pool2d.default/int8/kernel_height/",), ("tag",)),
-    (
-        "off_by_one",
-        "padded_pool_loosened padded_pool_tightened",
-        ("aten.avg_pool2d.default/int8/padded_kernel/",),
-        ("tag",),
-    ),
-    ("off_by_one", "pool_stride_loosened pool_stride_tightened", ("aten.avg_pool2d.default/int8/stride/",), ("tag",)),
-    ("wrong_axis", "stride_of_one_axis", ("aten.avg_pool2d.default/int8/stride/",), ("tag",)),
-    ("off_by_one", "windows_loosened windows_tightened", ("aten.unfold_copy.default/int8/windows/",), ("tag",)),
-    ("off_by_one", "argmax_loosened argmax_tightened", ("aten.argmax.default/integers/max_channels/",), ("tag",)),
-    ("off_by_one", "reduced_loosened reduced_tightened", ("aten.sum.dim_IntList/int8/reduced_size/",), ("tag",)),
-    ("off_by_one", "summed_loosened summed_tightened", ("aten.cumsum.default/int8/summed_size/",), ("tag",)),
-    ("off_by_one", "resize_loosened resize_tightened", ("aten.upsample_nearest2d.vec/int8/resize/",), ("tag",)),
-    ("wrong_default", "marks_ignored", ("aten.add.Tensor/int8/quantized/",), ("tag",)),
-    ("wrong_default", "u55_as_u85", ("aten.flip.default/int8/dims/",), ("tag",)),
-    ("unstable", "moody", ("aten.add.Tensor/int8/operator/accept/",), ("determinism",)),
-)
-BLOBS: tuple[Entry, ...] = (
-    (
-        "bias",
-        "bias_dropped",
-        (*both("aten.convolution.default/int8"), *both("aten.linear.default/int16")),
-        ("gate1", "gate2", "gate3"),
-    ),
-    ("bias", "bias_reversed", both("aten.linear.default/int8"), ("gate1", "gate3")),
-    ("axis", "strides_exchanged", both("aten.convolution.default/int8"), ("crash",)),
-    ("padding", "pads_exchanged", both("aten.convolution.default/int8"), ("gate1", "gate3")),
-    ("attribute", "dilation_lost", both("aten.convolution.default/int8"), ("crash",)),
-    ("per_channel", "scales_reversed", both("aten.linear.default/int8_per_channel"), ("gate1", "gate3")),
-    ("scale", "scales_doubled", both("aten.linear.default/int8"), ("gate1", "gate3", "gate4")),
-    ("scale", "multipliers_of_16_bits", both("aten.add.Tensor/int8"), ("gate1",)),
-    ("layout", "weights_transposed depthwise_transposed", both("aten.convolution.default/int8"), ("gate1", "gate3")),
-    ("zero_point", "input_zero_point_lost", both("aten.convolution.default/int8"), ("gate1", "gate3")),
-    ("zero_point", "result_zero_point_lost", both("aten.linear.default/int8"), ("gate1", "gate3")),
-    ("zero_point", "operand_zero_point_lost", both("aten.add.Tensor/int8"), ("gate1", "gate3")),
-    ("zero_point", "matrix_zero_point_lost", both("aten.bmm.default/int8"), ("gate1", "gate3")),
-    ("zero_point", "pool_zero_point_lost", both("aten.avg_pool2d.default/int8"), ("gate1", "gate3")),
-    ("zero_point", "pool_zero_points_smallest", both("aten.avg_pool2d.default/int8"), ("gate1",)),
-    ("fused_activation", "clamp_lost", both(f"{RELU}/int8"), ("gate1", "gate3")),
-    ("fused_activation", "upper_limit_lost", both("aten.hardtanh.default/int8"), ("gate1", "gate3")),
-    ("lut", "table_unsigned table_off_by_one", both("aten.sin.default/int8"), ("gate1", "gate3")),
-    ("lut", "last_entry_repeated", both("aten.sin.default/int16"), ("gate1",)),
-    ("padding", "padding_code_zero padding_reversed", both("aten.constant_pad_nd.default/int8"), ("gate1", "gate3")),
-    ("operands", "parts_exchanged", both("aten.cat.default/int8"), ("gate1", "gate3")),
-    ("operands", "difference_exchanged", both("aten.sub.Tensor/int8"), ("gate1", "gate3")),
-    ("layout", "permutation_inverted", both("aten.permute_copy.default/int8"), ("crash",)),
-    ("axis", "reversed_elsewhere", both("aten.flip.default/int8"), ("gate1", "gate3")),
-    ("attribute", "begin_off_by_one", both("aten.slice_copy.Tensor/int8"), ("gate1", "gate3")),
-    ("operator", "extremes_exchanged", both("aten.amax.default/int8"), ("gate1", "gate3")),
-    ("attribute", "offsets_lost", both("aten.upsample_bilinear2d.vec/int8"), ("crash",)),
-    ("operator", "or_equal_lost", both("aten.ge.Tensor/int8"), ("gate1",)),
-    ("operands", "choices_exchanged", both("aten.where.self/int8"), ("gate1", "gate3")),
-    ("attribute", "shifts_rounded", both("aten.bitwise_right_shift.Tensor/integers"), ("gate1",)),
-    ("unstable", "dated", ("aten.add.Tensor/int8/operator/accept/baseline",), ("determinism",)),
-)
-NUMBERS: tuple[Entry, ...] = (
-    ("ties", "half_even", both("aten.add.Tensor/int8"), ("gate1",)),
-    ("ties", "half_away", both("aten.convolution.default/int8"), ("gate1",)),
-    ("rounding", "truncating", both("aten.linear.default/int8"), ("gate1", "gate2")),
-    ("saturation", "wrapping", both("aten.linear.default/int8"), ("gate1", "gate3")),
-    ("saturation", "saturating_early", both("aten.convolution.default/int8"), ("gate1", "gate3")),
-    ("rounding", "double_rounding", both("aten.convolution.default/int8"), ("gate1",)),
-    ("rounding", "single_precision", both("aten.add.Tensor/int8"), ("gate1",)),
-    ("per_channel", "first_channel_for_all", both("aten.linear.default/int8_per_channel"), ("gate1", "gate3")),
-    ("accumulator", "wide_sums_wrap", both("aten.linear.default/int16"), ("gate1", "gate3")),
-    ("accumulator", "wide_matrices_wrap", both("aten.bmm.default/int16"), ("gate1", "gate3")),
-    ("accumulator", "wide_sums_in_float32", both("aten.linear.default/int16"), ("gate1",)),
-    ("accumulator", "narrow_sums_saturate", both("aten.convolution.default/int8"), ("gate1", "gate3")),
-    ("lut", "table_uninterpolated", both("aten.sin.default/int16"), ("gate1", "gate3")),
-    ("lut", "table_half_interpolated table_clipped", both("aten.sin.default/int16"), ("gate1",)),
-    ("ties", "last_of_equals", both("aten.argmax.default/integers"), ("gate1",)),
-    ("constant", "constant", both("aten.sin.default/int8"), ("not_constant",)),
-    ("memory", "overwriting", both("aten.hardtanh.default/int8"), ("mutation",)),
-    ("layout", "pool_off_by_one", both("aten.max_pool2d.default/int8"), ("gate1", "gate3")),
-    ("accumulator", "sums_of_16_bits", both("aten.sum.dim_IntList/int8"), ("gate1", "gate3")),
-    ("saturation", "negation_wraps", both("aten.neg.default/int8"), ("gate1", "gate3")),
-    ("accumulator", "products_wrap", both("aten.mul.Tensor/int16"), ("gate1", "gate3")),
-    ("padding", "padding_not_the_zero_point", both("aten.convolution.default/int8"), ("gate1", "gate3")),
-    ("count_include_pad", "padding_counted", both("aten.avg_pool2d.default/int8"), ("gate1", "gate3")),
-    ("padding", "padded_with_zeros", both("aten.max_pool2d.default/int8"), ("gate1", "gate3")),
-    ("ties", "nearest_earlier", both("aten.upsample_nearest2d.vec/int8"), ("gate1",)),
-    ("axis", "corners_exchanged", both("aten.upsample_bilinear2d.vec/int8"), ("crash",)),
-    ("operator", "greater_or_equal", both("aten.gt.Tensor/int8"), ("gate1",)),
-    ("operands", "first_index_for_all", both("aten.index_select.default/int8"), ("gate1", "gate3")),
-)
 # Codes that no operator of a table can be refused for alone: what holds between operators, or elsewhere.
 BETWEEN = frozenset(
     {"bounds", "condition_dtype", "control_flow", "no_conversion", "real_input", "real_output", "step", "unsupported"}
 )
-ONLY_U55 = frozenset(
-    {
-        "batch",
-        "dilated_size",
-        "divided_window",
-        "kernel_area",
-        "kernel_depth",
-        "kernel_height",
-        "max_channels",
-        "max_elements",
-        "max_input_rank",
-        "max_size",
-        "no_bool",
-        "no_wide_transposed",
-        "padded_kernel",
-        "reduced_size",
-        "resize_scale",
-        "stride",
-        "stride_or_whole",
-        "stride_or_window",
-        "summed_size",
-        "transposed_stride",
-        "transposition",
-        "weight_sum",
-        "windows",
-    }
-)
-ONLY_U85 = frozenset(
-    {
-        "accumulate",
-        "distinct_inputs",
-        "explicit_indices",
-        "index_dtype",
-        "index_shape",
-        "integer_operands",
-        "mask_alone",
-        "rank",
-        "value_dtype",
-        "whole_number",
-    }
-)
+# Codes of a chip's rules that other rules of its operators imply; by whether it is Ethos-U55.
+IMPLIED = {True: {"integer_operands", "rank"}, False: {"max_channels", "max_elements", "no_bool", "weight_sum"}}
+JUDGES = ((EthosUPartitioner, "_all_rejections"), (partitioner, "partition_rejections"))
+# Ways to misread an argument after which every rule that reads it says the same.
+ALIKE_U55 = ("wrong_axis_of_pad", "wrong_default_of_storage_offset", "wrong_sign_of_dims")
+ALIKE_U85 = (*ALIKE_U55, "wrong_axis_of_dims", "wrong_axis_of_kernel_size", "wrong_sign_of_dim")
+TURNED_U55 = "batch cropped kernel_area kernel_height transposed_padding transposition"
+TURNED_U85 = "max_channels resize window_side window_within"
+
+
+def _codes(is_u55: bool) -> list[str]:
+    """The codes of the rules that a chip has."""
+    own = [rule for name in supported_operators(is_u55) for rule in LIMITS[name]]
+    elsewhere = {rule.code for rule in all_rules()} - {rule.code for rule in (*EVERY_NODE, *AROUND, rescale)}
+    elsewhere -= {one.code for one in own if getclosurevars(one.check).nonlocals.get("holds", is_u55) is is_u55}
+    every = dict.fromkeys(rule.code for rule in all_rules())
+    left_out = BETWEEN | IMPLIED[is_u55] | elsewhere
+    return [code for code in (*REFUSED, *every, *SENTENCES, "additional_check") if code not in left_out]
+
+
+def _rules(right: Backend) -> Iterator[Made]:
+    is_u55 = right is ethos_u55
+    codes = {None: _codes(is_u55)}
+    names = supported_operators(is_u55) - {"aten.max_pool2d.default"}  # it is the one with indices by then
+    # Neighbors of their numbers change nothing: no slope of a table lies between, other rules see other ranks.
+    asked = {*codes[None]} - {"table_slope", "rank"}
+    known = {name: [rule for rule in LIMITS[name] if rule.code in asked] for name in sorted(names)}
+    yield from rules.dropped(codes, {}, *JUDGES)
+    yield from rules.misnamed(codes, *JUDGES)
+    yield from rules.of_numbers(known, {})
+    yield from rules.of_arguments(known, {}, ALIKE_U55 if is_u55 else ALIKE_U85)
+    yield from rules.of_sizes((TURNED_U55 if is_u55 else TURNED_U85).split())
+    yield rules.unstable("aten.add.Tensor/int8/operator/accept/", *JUDGES)
+    unmarked = partial(patch.object, common, "MARK", "_another_mark")
+    cases = ("aten.add.Tensor/int8/quantized/",)
+    yield "wrong_default", "marks_ignored", cases, partial(partitioning_with, patched=unmarked)
+    if is_u55:
+        as_u85 = partial(replace, partitioner=lambda **options: ethos_u85.partitioner(**options))
+        yield "wrong_default", "u55_as_u85", ("aten.flip.default/int8/dims/",), as_u85
+
+
+# ------------------------------------------------------------------------------------ blobs
+
+BEGINNINGS = {
+    "ARITHMETIC_RIGHT_SHIFT": "bitwise_right_shift",
+    "CLAMP": "hardtanh",
+    "CONCAT": "cat",
+    "CONV2D": "convolution",
+    "DEPTHWISE_CONV2D": "convolution",
+    "EQUAL": "eq.",
+    "GATHER": "index_select",
+    "GREATER": "gt.",
+    "GREATER_EQUAL": "ge.",
+    "LOGICAL_LEFT_SHIFT": "bitwise_left_shift",
+    "MATMUL": "bmm",
+    "NEGATE": "neg",
+    "PAD": "constant_pad",
+    "REDUCE_ANY": "any",
+    "REDUCE_MAX": "amax",
+    "REDUCE_MIN": "amin",
+    "REDUCE_SUM": "sum",
+    "RESCALE": "add",
+    "RESHAPE": "view",
+    "RESIZE": "upsample",
+    "REVERSE": "flip",
+    "SCATTER": "index_put",
+    "SELECT": "where",
+    "SLICE": "slice",
+    "TABLE": "sin.",
+    "TILE": "repeat",
+    "TRANSPOSE": "permute",
+    "TRANSPOSE_CONV2D": "convolution",
+}
+# Attributes that integers do not look at, or that have one value, at least on Ethos-U55.
+UNREAD = ("acc_type", "local_bound", "mode", "nan_mode", "rounding_mode")
+WIDE = {"of_32_bits": "linear.default/int16", "in_float32": "linear.default/int16"}
+SPECIAL = {**WIDE, "multipliers_reversed": "linear.default/int8_per_channel", "shifts_less": "linear.default/int8"}
+CONVOLUTIONS = "CONV2D DEPTHWISE_CONV2D TRANSPOSE_CONV2D"
+
+
+def _fields(code: str) -> blobs.Fields:
+    scalar = Scalar("int32")
+    found = tosa_schema.OPERATORS[code].attributes
+    return {name: (each.kind or scalar, next(iter(each.names)) if each.names else 0) for name, each in found.items()}
+
+
+def _form(right: Backend) -> blobs.Format:
+    begun = {code: BEGINNINGS.get(code, code.lower()) for code in tosa_schema.OPERATORS}
+    names = supported_operators(right is ethos_u55)
+    rows = {code: row for code, row in begun.items() if any(name.startswith(f"aten.{row}") for name in names)}
+    return blobs.Format(
+        tosa_format.read,
+        tosa_format.write,
+        "operators",
+        "code",
+        "attributes",
+        {"tensors": "data", "shapes": "values"},
+        {code: _fields(code) for code in tosa_schema.OPERATORS},
+        rows | SPECIAL,
+    )
+
+
+def _blobs(form: blobs.Format) -> Iterator[Made]:
+    yield from blobs.of_fields(form, UNREAD)
+    yield from blobs.of_operators(form, "operator", "REDUCE_MAX REDUCE_MIN", "MAXIMUM MINIMUM", "GREATER GREATER_EQUAL")
+    yield from blobs.of_operands(form, "SUB CONCAT SELECT MATMUL")
+    yield from blobs.of_constants(
+        form,
+        ("bias", "bias", CONVOLUTIONS, 2, "dropped reversed"),
+        ("layout", "weights", CONVOLUTIONS, 1, "transposed reversed"),
+        ("per_channel", "multipliers", "RESCALE", 1, "reversed"),
+        ("scale", "multipliers", "RESCALE", 1, "of_16_bits"),
+        ("scale", "shifts", "RESCALE", 2, "less"),
+        ("zero_point", "input_zero_point", CONVOLUTIONS, 3, "dropped"),
+        ("zero_point", "operand_zero_point", "RESCALE", 3, "dropped"),
+        ("zero_point", "result_zero_point", "RESCALE", 4, "dropped"),
+        ("zero_point", "matrix_zero_point", "MATMUL", 2, "dropped"),
+        ("zero_point", "pool_zero_point", "AVG_POOL2D", 1, "dropped less"),
+        ("lut", "table", "TABLE", 1, "rolled reversed"),
+        ("padding", "pads", "PAD", 1, "sides_exchanged"),
+        ("padding", "pad_code", "PAD", 2, "dropped"),
+        ("attribute", "begin", "SLICE", 1, "earlier"),
+        ("attribute", "offsets", "RESIZE", 2, "dropped"),
+    )
+    yield blobs.unstable("aten.add.Tensor/int8/operator/accept/baseline", _dated)
+
+
+def _dated(blob: bytes, number: int) -> bytes:
+    model = tosa_format.read(blob)
+    return tosa_format.write(replace(model, shapes=(*model.shapes, TShape("build", (number,)))))
+
+
+# ------------------------------------------------------------------------------------ kernels
+
+
+def _ending(finish: kernels.Finish) -> Patch:
+    """A device with another RESCALE."""
+
+    def rounded(multiplier: Tensor, shift: Tensor, y: Codes, bound: int, scale32: bool = True) -> Kernel:
+        ratio = multiplier.double() / 2.0**shift
+
+        def apply(acc: Tensor) -> Tensor:
+            right = tosa_single_round(acc.long(), multiplier, shift)
+            found = finish(kernels.Rescale(acc.long(), ratio, right, y.zero_point, y.low, y.high))
+            return y.stored(found.clamp(y.low, y.high).long())
+
+        return apply
+
+    def of_product(product: Any, multipliers: Any, shifts: Any, y: Codes, scale32: bool = True) -> Kernel:
+        last = rounded(torch.tensor(multipliers), torch.tensor(shifts), y, product.bound)
+        offset = torch.zeros(1, dtype=torch.int64) if product.offset is None else product.offset
+        return lambda raw: last(raw.to(torch.int64) + offset)
+
+    return lambda: together(
+        patch.object(scaling, "rounded", rounded),
+        patch.object(pooling, "rounded", rounded),
+        patch.object(elementwise, "of_product", of_product),
+    )
+
+
+def _all_of_window(size: Any, kernel: tuple[int, int], stride: Any, padding: Any) -> Tensor:
+    """Averages divide by the whole window, whether inside the image or not."""
+    return torch.tensor(kernel[0] * kernel[1])
+
+
+SCHEMES = {
+    "": tuple(f"aten.{row}/int8/operator/" for row in ("add.Tensor", "linear.default", "convolution.default")),
+    "per_channel": ("aten.linear.default/int8_per_channel/operator/",),
+}
+CHANGES: dict[str, Any] = {
+    "mirrored": RULES.keys() - {"LOGICAL_XOR"},  # whose results are the same both ways
+    "one_more": ("AVG_POOL2D", "RESCALE", "REDUCE_SUM"),
+    "axes_exchanged": ("RESIZE", "MAX_POOL2D"),
+    "operands_exchanged": ("SUB", "GREATER"),
+    "positive": ("MAX_POOL2D",),
+    "constant": ("TABLE",),
+    "overwriting": ("CLAMP", "NEGATE"),
+    "of_32_bits": ("CONV2D",),
+    "in_float32": ("CONV2D",),
+    "of_16_bits": ("CONV2D", "REDUCE_SUM", "MUL"),
+    "table_shifted": ("TABLE",),
+    "table_unsigned": ("TABLE",),
+    "table_clipped": ("TABLE",),
+}
+
+
+def _kernels(form: blobs.Format) -> Iterator[Made]:
+    yield from kernels.of_schemes(_ending, SCHEMES, "half_up", "activation_ignored")
+    yield from kernels.of_kernels(RULES, form.rows, CHANGES)
+    yield from kernels.of_functions(RULES, form.rows, "REDUCE_MAX REDUCE_MIN", "MAXIMUM MINIMUM")
+    counted = partial(patch.object, pooling, "_counts", _all_of_window)
+    cases = ("aten.avg_pool2d.default/int8/operator/",)
+    yield "count_include_pad", "padding_counted", cases, partial(with_device, patched=counted)
 
 
 def catalogue(backend: Backend) -> tuple[Fault, ...]:
@@ -185,36 +241,9 @@ def catalogue(backend: Backend) -> tuple[Fault, ...]:
 @cache
 def _catalogue(chip: str) -> tuple[Fault, ...]:
     right = ethos_u85 if chip == ethos_u85.name else ethos_u55
+    form = _form(right)
     return (
-        *(one for one in _listed("partitioner", partitioner, TAGS) if one.backend.name == right.name),
-        *_by_code(right),
-        *_on(right, _listed("compiler", compiler, BLOBS)),
-        *_on(right, _listed("device", device, NUMBERS)),
+        *listed("partitioner", right, _rules(right)),
+        *listed("compiler", right, _blobs(form)),
+        *listed("device", right, _kernels(form)),
     )
-
-
-def _listed(stage: str, module: ModuleType, entries: tuple[Entry, ...]) -> Iterator[Fault]:
-    for kind, names, cases, checks in entries:
-        for name in names.split():
-            yield Fault(name, stage, kind, getattr(module, name), cases, frozenset(checks))
-
-
-def _on(right: Backend, faults: Iterator[Fault]) -> Iterator[Fault]:
-    """The faults of one chip; Ethos-U85 has the compiler and the device of Ethos-U55, so it has their faults, too."""
-    for fault in faults:
-        if fault.backend.name == right.name:
-            yield fault
-        elif right is ethos_u85:
-            broken = replace(right, details=fault.backend.details, runtime=fault.backend.runtime)
-            yield replace(fault, backend=broken)
-
-
-def _by_code(right: Backend) -> Iterator[Fault]:
-    """For every code partitioners that lack its rules, or give another reason."""
-    codes = dict.fromkeys(rule.code for rule in all_rules())
-    for code in (*REFUSED, *codes, *SENTENCES, "additional_check"):
-        if code not in BETWEEN | (ONLY_U55 if right is ethos_u85 else ONLY_U85):
-            cases = (f"*/{code}/",)
-            yield Fault(f"without_{code}", "partitioner", "dropped", partitioner.without(right, code), cases)
-            misnamed = partitioner.misnamed(right, code)
-            yield Fault(f"misnamed_{code}", "partitioner", "misnamed", misnamed, cases, frozenset({"reason"}))

@@ -1,185 +1,271 @@
-"""The list of Neutron's faults: what is broken, how, and which cases show it."""
+"""The list of Neutron's faults, made from its rules, from TFLite's schema, and from schemes and kernels."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cache
-from types import ModuleType
+from typing import Any
+from unittest.mock import patch
 
-from npu_assay.faults import Fault
-from npu_assay.faults.neutron import compiler, device, partitioner
+import torch
+
+from npu_assay.faults import Fault, Made, Patch, blobs, kernels, rules, together
+from npu_assay.faults.listing import listed
+from npu_assay.partitioners.common.int8 import conv, elementwise, matmul, output, pool
+from npu_assay.partitioners.common.machine import Kernel
+from npu_assay.partitioners.common.rescale import double_rounder
 from npu_assay.partitioners.exir.backend import Backend
-from npu_assay.partitioners.exir.cluster import CLAMP, RELU
+from npu_assay.partitioners.exir.flatbuffer import Scalar
+from npu_assay.partitioners.neutron import (
+    NeutronPartitioner,
+    NeutronTargetSpec,
+    backend,
+    backend_1_4,
+    generate_neutron_compile_spec,
+    partitioner,
+    tflite,
+    tflite_schema,
+)
+from npu_assay.partitioners.neutron.device.operators import RULES
+from npu_assay.partitioners.neutron.operators import operators
+from npu_assay.partitioners.neutron.passes import DivideToMultiply
+from npu_assay.partitioners.neutron.releases import FIRST, RELEASES
+from npu_assay.partitioners.neutron.support.rules import RULES_OF
+from npu_assay.partitioners.neutron.support.stage import DATA_ONLY, NEUTRAL
+from npu_assay.partitioners.neutron.target import TARGETS
+from npu_assay.reference.affine import Affine
 
-Entry = tuple[str, str, str]
-"""Kind, names, and the row (and constraint) whose cases show it."""
+# ------------------------------------------------------------------------------------ rules
 
-ABS, ADD, AVERAGE, MAX_POOL = (
-    "aten.abs.default",
-    "aten.add.Tensor",
-    "aten.avg_pool2d.default",
-    "aten.max_pool2d.default",
+# Pairs of a code and an operator that no program breaks: torch has no such operator, or makes no such tensor.
+IMPOSSIBLE = frozenset(
+    {
+        ("rank", "aten.addmm.default"),
+        ("rank", "aten.mm.default"),
+        ("rank", "aten.bmm.default"),
+        ("static_shape", "aten.upsample_nearest2d.vec"),
+        ("rescale", "aten.mean.dim"),  # with the same scale in and out, the sum is too large for memory first
+    }
 )
-CONV, ADDMM, BMM, MM = "aten.convolution.default", "aten.addmm.default", "aten.bmm.default", "aten.mm.default"
-CAT, PAD, SLICE, PERMUTE = "aten.cat.default", "aten.constant_pad_nd.default", "aten.slice_copy.Tensor", "aten.permute"
-MEAN, SOFTMAX, PRELU, LEAKY = "aten.mean.dim", "aten._softmax.default", "aten.prelu.default", "aten.leaky_relu.default"
-SIGMOID, TANH = "aten.sigmoid.default", "aten.tanh.default"
-BILINEAR, NEAREST, ADAPTIVE = "aten.upsample_bilinear2d", "aten.upsample_nearest2d", "aten._adaptive_avg_pool2d"
-VIEW, HARDTANH = "aten.view_copy.default", "aten.hardtanh.default"
-
-TAGS: tuple[Entry, ...] = (
-    ("loosened", "multiple_of_4", f"{MEAN}/channels_multiple_of/"),
-    ("tightened", "multiple_of_16", f"{MEAN}/channels_multiple_of/"),
-    ("off_by_one", "rank_loosened rank_tightened", f"{ABS}/max_rank/"),
-    ("off_by_one", "view_rank_loosened view_rank_tightened", f"{VIEW}/max_rank/"),
-    ("off_by_one", "pool_rank_tightened", f"{AVERAGE}/"),
-    ("off_by_one", "batch_loosened", f"{MAX_POOL}/batch/"),
-    ("off_by_one", "stride_loosened stride_tightened", f"{MAX_POOL}/stride_h/"),
-    ("wrong_axis", "stride_wrong_axis", f"{MAX_POOL}/stride_h/"),
-    ("wrong_default", "stride_wrong_default", f"{MAX_POOL}/stride_h/"),
-    ("wrong_axis", "dilation_of_width dilation_of_height", f"{MAX_POOL}/dilation/"),
-    ("wrong_axis", "channels_last_of_pool", f"{MAX_POOL}/channels_multiple_of/"),
-    ("off_by_one", "positions_loosened positions_tightened", f"{PRELU}/positions/"),
-    ("loosened", "size_loosened", f"{SOFTMAX}/max_size/"),
-    ("off_by_one", "size_tightened", f"{SOFTMAX}/max_size/"),
-    ("off_by_one", "channels_loosened", f"{SOFTMAX}/max_channels/"),
-    ("tightened", "channels_tightened", f"{SOFTMAX}/max_channels/"),
-    ("loosened", "factor_3_taken", f"{NEAREST}*/scale/"),
-    ("tightened", "factor_4_refused", f"{NEAREST}*/scale/"),
-    ("wrong_axis", "scale_of_height", f"{NEAREST}*/scale/"),
-    ("tightened", "bounds_tightened", f"{CLAMP}/bounds/"),
-    ("loosened", "bounds_loosened", f"{CLAMP}/bounds/"),
-    ("off_by_one", "inputs_loosened inputs_tightened", f"{CAT}/min_inputs/"),
-    ("off_by_one", "padding_tightened", f"{PAD}/"),
-    ("loosened", "step_loosened", f"{SLICE}/step/"),
-    ("tightened", "depthwise_refused", f"{CONV}/groups/"),
-    ("loosened", "groups_loosened", f"{CONV}/groups/"),
-    ("wrong_sign", "dims_by_sign dims_from_the_front", f"{MEAN}/dims/"),
-    ("wrong_axis", "dims_wrong_axis", f"{MEAN}/dims/"),
-    ("wrong_default", "keepdim_wrong_default", f"{MEAN}/keepdim/"),
-    ("wrong_default", "include_pad_wrong_default", f"{AVERAGE}/"),
-    ("wrong_axis", "padded_from_the_front", f"{PAD}/channel_and_batch_padding/"),
-    ("wrong_sign", "slice_wrong_sign", f"{SLICE}/transposition/"),
-    ("wrong_axis", "rows_only", f"{BMM}/matrix_dims_multiple_of/"),
-    ("wrong_axis", "last_dim_only", "aten.mul.Tensor/any_dim_multiple_of/"),
-    ("loosened", "zero_points_mixed scales_mixed", f"{AVERAGE}/same_qparams/"),
-    ("wrong_axis", "height_divides", f"{ADAPTIVE}*/output_divides_input/"),
-    ("wrong_sign", "softmax_of_last_dim", f"{SOFTMAX}/channel_dim/"),
-    ("loosened", "no_ops_taken", f"{VIEW}/not_alone/"),
-    ("loosened", "neutral_constants_taken", f"{ADD}/not_alone/"),
-    ("unstable", "moody", f"{ABS}/operator/"),
-)
-BLOBS: tuple[Entry, ...] = (
-    ("bias", "bias_dropped bias_reversed bias_doubled", f"{ADDMM}/operator/"),
-    ("bias", "bias_of_16_bits", f"{CONV}/"),
-    ("axis", "strides_exchanged dilations_exchanged", f"{CONV}/operator/"),
-    ("axis", "filter_exchanged", f"{AVERAGE}/operator/"),
-    ("attribute", "dilation_lost", f"{CONV}/operator/"),
-    ("padding", "padded_always", f"{CONV}/operator/"),
-    ("per_channel", "scales_reversed first_scale_for_all", f"{CONV}/operator/"),
-    ("layout", "weights_mirrored weights_transposed channels_reversed", f"{CONV}/operator/"),
-    ("layout", "matrix_transposed", f"{ADDMM}/operator/"),
-    ("weights", "weights_negated weights_of_7_bits", f"{ADDMM}/operator/"),
-    ("shared_constants", "constants_shared", f"{CONV}/operator/"),
-    ("zero_point", "zero_point_shifted", f"{ABS}/operator/"),
-    ("scale", "scale_of_result", f"{ADDMM}/operator/"),
-    ("fused_activation", "activation_lost", f"{CONV}/operator/"),
-    ("fused_activation", "relu6_for_relu", f"{RELU}/operator/"),
-    ("fused_activation", "relu_for_relu6 relu_for_relu1", f"{HARDTANH}/"),
-    ("operands", "matrices_exchanged", f"{BMM}/operator/"),
-    ("operands", "parts_exchanged", f"{CAT}/operator/"),
-    ("axis", "axis_before", f"{CAT}/operator/"),
-    ("layout", "permutation_inverted", f"{PERMUTE}*/operator/"),
-    ("attribute", "begin_off_by_one begin_lost", f"{SLICE}/operator/"),
-    ("padding", "pads_exchanged pad_axes_exchanged pad_code_zero", f"{PAD}/operator/"),
-    ("axis", "axes_off_by_one", f"{MEAN}/operator/"),
-    ("axis", "size_exchanged", f"{BILINEAR}*/operator/"),
-    ("attribute", "corners_forgotten corners_always half_pixels_forgotten", f"{BILINEAR}*/operator/"),
-    ("attribute", "slope_negated slope_by_default", f"{LEAKY}/operator/"),
-    ("per_channel", "slopes_reversed", f"{PRELU}/operator/"),
-    ("attribute", "beta_doubled", f"{SOFTMAX}/operator/"),
-    ("operator", "tanh_for_logistic", f"{SIGMOID}/operator/"),
-    ("operator", "maximum_for_average", f"{AVERAGE}/operator/"),
-    ("unstable", "dated", f"{ABS}/operator/"),
-)
-NUMBERS: tuple[Entry, ...] = (
-    ("rounding", "single_rounding single_rounding_everywhere truncating flooring", f"{CONV}/operator/"),
-    ("ties", "half_even", f"{MEAN}/operator/"),
-    ("saturation", "wrapping saturating_early never_the_smallest", f"{CONV}/operator/"),
-    ("zero_point", "zero_point_forgotten", f"{CONV}/operator/"),
-    ("accumulator", "sums_of_16_bits", f"{CONV}/operator/"),
-    ("per_channel", "first_channel_for_all", f"{CONV}/operator/"),
-    ("fused_activation", "activation_ignored", f"{CONV}/operator/"),
-    ("rounding", "multipliers_of_16_bits", f"{CONV}/operator/"),
-    ("lut", "table_entry_repeated table_shifted table_unsigned table_interpolated", f"{SIGMOID}/operator/"),
-    ("lut", "tanh_entry_repeated tanh_interpolated", f"{TANH}/operator/"),
-    ("rounding", "average_floored", f"{AVERAGE}/operator/"),
-    ("padding", "maximum_of_positives", f"{MAX_POOL}/operator/"),
-    ("layout", "pool_transposed", f"{MAX_POOL}/operator/"),
-    ("precision", "plain_softmax", f"{SOFTMAX}/operator/"),
-    ("constant", "constant", f"{SIGMOID}/operator/"),
-    ("memory", "overwriting", f"{ABS}/operator/"),
-    ("precision", "coarse_sums", f"{ADD}/operator/"),
-    ("saturation", "absolute_wraps", f"{ABS}/operator/"),
-    ("rounding", "bilinear_floored", f"{BILINEAR}*/operator/"),
-    ("layout", "nearest_transposed", f"{NEAREST}*/operator/"),
-    ("layout", "parts_rotated", f"{CAT}/operator/"),
-    ("layout", "transposed_twice", f"{PERMUTE}*/operator/"),
-    ("rounding", "products_off_by_one", f"{MM}/operator/"),
-    ("layout", "matrix_rows_rotated", f"{BMM}/operator/"),
-    ("function", "slopes_ignored", f"{LEAKY}/operator/"),
-    ("function", "negatives_kept", f"{RELU}/operator/"),
-)
-# Where another check than the stage's usual one must notice.
-CHECKS = {
-    "moody": ("determinism",),
-    "dated": ("determinism",),
-    "constant": ("not_constant",),
-    "overwriting": ("mutation",),
+# Rows that a pass makes other operators of: their cases are those of the rows.
+ROWS = {
+    "aten.max_pool2d_with_indices.default": "aten.max_pool",
+    "aten.view_copy.default": "aten.",
+    "dim_order_ops._clone_dim_order.default": "aten.dim_order_ops._clone_dim_order.default",
 }
-USUAL = {"partitioner": ("tag",), "compiler": (), "device": ("gate1",)}
+JUDGES = ((partitioner, "node_rejections"), (partitioner, "stage_rejections"))
+TURNED = "channels_multiple_of positions batch static_bias transposed output_divides_input scale sliced_dim_multiple_of"
+# Ways to misread an argument after which every rule that reads it says the same, or stops.
+ALIKE = ("wrong_default_of_value", "wrong_sign_of_dims")
 
 
-def catalogue(backend: Backend) -> tuple[Fault, ...]:
+def _codes(target: str, release: str) -> Iterator[str]:
+    row = operators(release)[target]
+    found = ["quantized", "static_shape", *(rule.code for rule in RULES_OF[release][target])]
+    found += [rule.code for rule in row.stage]
+    if target in DATA_ONLY or target in NEUTRAL:
+        found.append("not_alone")
+    if row.problem is not None:
+        found.append("rescale")
+    return (code for code in found if (code, target) not in IMPOSSIBLE)
+
+
+def _dropped(release: str = FIRST) -> Iterator[Made]:
+    """One fault for every rule of every operator that the release before does not have as it is."""
+    before = {} if release == FIRST else RULES_OF[RELEASES[RELEASES.index(release) - 1]]
+    targets = [target for target, found in RULES_OF[release].items() if before.get(target) != found]
+    return rules.dropped({target: list(_codes(target, release)) for target in targets}, ROWS, *JUDGES)
+
+
+def with_macs(macs: int) -> Backend:
+    """The backend of an NPU with another number of multiply-accumulate units."""
+    targets = {name: replace(target, num_macs=macs) for name, target in TARGETS.items()}
+
+    def make() -> NeutronPartitioner:
+        return NeutronPartitioner(generate_neutron_compile_spec("imxrt700"), NeutronTargetSpec("imxrt700", targets))
+
+    passes = tuple(DivideToMultiply(macs) if isinstance(one, DivideToMultiply) else one for one in backend.passes)
+    return replace(backend, partitioner=make, passes=passes)
+
+
+def _rules() -> Iterator[Made]:
+    first = RULES_OF[FIRST]
+    possible = {target: [r for r in first[target] if (r.code, target) not in IMPOSSIBLE] for target in first}
+    yield from (
+        (kind, f"multiple_of_{macs}", ("aten.mean.dim/channels_multiple_of/",), lambda _, macs=macs: with_macs(macs))
+        for kind, macs in (("loosened", 4), ("tightened", 16))
+    )
+    yield rules.unstable("aten.abs.default/operator/", *JUDGES)
+    yield from _dropped()
+    yield from rules.misnamed({target: list(_codes(target, FIRST)) for target in first}, *JUDGES)
+    yield from rules.of_numbers(possible, ROWS)
+    yield from rules.of_arguments(possible, ROWS, ALIKE)
+    yield from rules.of_sizes(TURNED.split())
+
+
+# ------------------------------------------------------------------------------------ blobs
+
+PRODUCTS = "CONV_2D DEPTHWISE_CONV_2D FULLY_CONNECTED"
+BEGINNINGS = {
+    "AVERAGE_POOL_2D": "avg_pool2d",
+    "BATCH_MATMUL": "bmm",
+    "CONCATENATION": "cat",
+    "CONV_2D": "convolution",
+    "DEPTHWISE_CONV_2D": "convolution",
+    "FULLY_CONNECTED": "addmm",
+    "LOGISTIC": "sigmoid",
+    "MAX_POOL_2D": "max_pool2d",
+    "PAD": "constant_pad",
+    "PADV2": "constant_pad",
+    "REDUCE_MAX": "amax",
+    "REDUCE_MIN": "amin",
+    "RELU6": "hardtanh",
+    "RELU_0_TO_1": "hardtanh",
+    "RELU_N1_TO_1": "hardtanh",
+    "RESHAPE": "view",
+    "RESIZE_BILINEAR": "upsample_bilinear",
+    "RESIZE_NEAREST_NEIGHBOR": "upsample_nearest",
+    "SOFTMAX": "_softmax",
+    "TRANSPOSE": "permute",
+    "TRANSPOSE_CONV": "convolution",
+}
+# Fields whose default is all that the compiler writes, or that the device does not look at.
+UNREAD = (
+    "asymmetric_quantize_inputs",
+    "fused_activation_function",
+    "keep_num_dims",
+    "new_shape",
+    "pot_scale_int16",
+    "quantized_bias_type",
+    "weights_format",
+)
+
+
+def _fields(code: str) -> blobs.Fields:
+    table, enums = tflite_schema.OPTIONS.get(tflite_schema.OPERATORS[code].options), tflite_schema.ENUMS
+    return {
+        name: (kind, enums[name][0] if name in enums else kind.default if isinstance(kind, Scalar) else ())
+        for name, (_, kind) in (table.fields.items() if table else ())
+    }
+
+
+def _form(release: str) -> blobs.Format:
+    begun = {code: BEGINNINGS.get(code, code.lower()) for code in tflite_schema.OPERATORS}
+    rows = {code: row for code, row in begun.items() if any(n.startswith(f"aten.{row}") for n in RULES_OF[release])}
+    schema = {code: _fields(code) for code in tflite_schema.OPERATORS}
+    return blobs.Format(
+        tflite.read,
+        tflite.write,
+        "operators",
+        "code",
+        "options",
+        {"tensors": "data"},
+        schema,
+        {**rows, "bias_less": "addmm"},
+    )
+
+
+def _blobs(form: blobs.Format) -> Iterator[Made]:
+    yield from blobs.of_fields(form, UNREAD)
+    yield from blobs.of_operators(form, "fused_activation", "RELU RELU6", "RELU_0_TO_1 RELU_N1_TO_1")
+    yield from blobs.of_operators(form, "operator", "LOGISTIC TANH", "AVERAGE_POOL_2D MAX_POOL_2D")
+    yield from blobs.of_operands(form, "BATCH_MATMUL CONCATENATION")
+    yield from blobs.of_constants(
+        form,
+        ("bias", "bias", PRODUCTS, 2, "dropped reversed less"),
+        ("layout", "weights", PRODUCTS, 1, "transposed reversed"),
+        ("weights", "weights", PRODUCTS, 1, "negated of_7_bits"),
+        ("per_channel", "scales", PRODUCTS, 1, "reversed first_for_all"),
+        ("scale", "scales", PRODUCTS, 0, "larger"),
+        ("zero_point", "zero_points", "ABS ADD", 0, "earlier"),
+        ("layout", "permutation", "TRANSPOSE", 1, "inverted"),
+        ("attribute", "begin", "SLICE", 1, "dropped earlier"),
+        ("padding", "pads", "PAD PADV2", 1, "sides_exchanged"),
+        ("padding", "pad_code", "PADV2", 2, "dropped"),
+        ("axis", "axes", "MEAN", 1, "less"),
+        ("axis", "size", "RESIZE_BILINEAR RESIZE_NEAREST_NEIGHBOR", 1, "reversed"),
+        ("per_channel", "slopes", "PRELU", 1, "reversed"),
+    )
+    yield from blobs.shared(form, ["CONV_2D"])
+    yield blobs.unstable("aten.abs.default/operator/", _dated)
+
+
+def _dated(blob: bytes, number: int) -> bytes:
+    return tflite.write(replace(tflite.read(blob), description=f"build {number}"))
+
+
+# ------------------------------------------------------------------------------------ kernels
+
+
+def _ending(finish: kernels.Finish) -> Patch:
+    """Kernels of sums that end in another rescale."""
+
+    def stage(parameters: Sequence[tuple[int, int]], y: Affine, limits: output.Bounds | None = None) -> Kernel:
+        low, high = output.bounds(y, limits)
+        ratio = torch.tensor([multiplier * 2.0 ** (shift - 31) for multiplier, shift in parameters]).double()
+        right = double_rounder(parameters)
+        return lambda acc: finish(kernels.Rescale(acc.long(), ratio, right(acc), y.zero_point, low, high)).char()
+
+    modules = (conv, elementwise, matmul, pool)
+    return lambda: together(*(patch.object(module, "double_round_stage", stage) for module in modules))
+
+
+SCHEMES = {
+    "": ("aten.convolution.default/operator/",),
+    "ties": ("aten.mean.dim/operator/", "aten.add.Tensor/operator/"),
+}
+CHANGES: dict[str, Any] = {
+    "mirrored": RULES,
+    "one_more": ("AVERAGE_POOL_2D", "FULLY_CONNECTED", "RESIZE_BILINEAR", "SOFTMAX"),
+    "positive": ("MAX_POOL_2D",),
+    "constant": ("LOGISTIC",),
+    "overwriting": ("ABS", "LEAKY_RELU"),
+    **dict.fromkeys(("table_shifted", "table_unsigned", "table_clipped"), ("LOGISTIC", "TANH", "LEAKY_RELU")),
+}
+
+
+def _kernels(form: blobs.Format) -> Iterator[Made]:
+    yield from kernels.of_schemes(_ending, SCHEMES)
+    yield from kernels.of_kernels(RULES, form.rows, CHANGES)
+    yield from kernels.of_functions(RULES, form.rows, "AVERAGE_POOL_2D MAX_POOL_2D")
+
+
+# ------------------------------------------------------------------------------------ the lists
+
+
+def catalogue(right: Backend) -> tuple[Fault, ...]:
     """All faults of Neutron."""
     return _catalogue()
 
 
 @cache
 def _catalogue() -> tuple[Fault, ...]:
+    form, made = _form(FIRST), _rules()
     return (
-        *_listed("partitioner", partitioner, TAGS),
-        *partitioner.dropped(),
-        *partitioner.misnamed(),
-        *_listed("compiler", compiler, BLOBS),
-        *_listed("device", device, NUMBERS),
+        *listed("partitioner", backend, made),
+        *listed("compiler", backend, _blobs(form)),
+        *listed("device", backend, _kernels(form)),
     )
 
 
-EXTREMES: tuple[Entry, ...] = (
-    ("function", "smaller_for_larger", "aten.maximum.default/operator/"),
-    ("function", "larger_for_smaller", "aten.minimum.default/operator/"),
-    ("function", "reduced_to_smaller", "aten.amax.default/operator/"),
-    ("function", "reduced_to_larger", "aten.amin.default/operator/"),
-    ("function", "mean_for_sum", "aten.sum.dim_IntList/operator/"),
-    ("lut", "tanh_for_exponential", "aten.exp.default/operator/"),
-    ("lut", "logarithm_shifted", "aten.log.default/operator/"),
-)
-
-
-def catalogue_1_4(backend: Backend) -> tuple[Fault, ...]:
+def catalogue_1_4(right: Backend) -> tuple[Fault, ...]:
     """The faults of what release 1.4 changes."""
     return _catalogue_1_4()
 
 
 @cache
 def _catalogue_1_4() -> tuple[Fault, ...]:
-    faults = (partitioner.of_first_release(), *partitioner.dropped("1.4"))
-    return (*faults, *_listed("device", device, EXTREMES))
-
-
-def _listed(stage: str, module: ModuleType, entries: tuple[Entry, ...]) -> Iterator[Fault]:
-    for kind, names, cases in entries:
-        for name in names.split():
-            checks = frozenset(CHECKS.get(name, USUAL[stage]))
-            yield Fault(name, stage, kind, getattr(module, name), (cases,), checks)
+    rows = _form("1.4").rows
+    older = (
+        "release",
+        "of_1_3",
+        ("aten.add.Tensor/broadcast/at_limit",),
+        lambda right: replace(right, partitioner=NeutronPartitioner),
+    )
+    groups = ("MAXIMUM MINIMUM", "REDUCE_MAX REDUCE_MIN", "SUM MEAN")
+    return (
+        *listed("partitioner", backend_1_4, (older, *_dropped("1.4"))),
+        *listed("device", backend_1_4, kernels.of_functions(RULES, rows, *groups)),
+        *listed("device", backend_1_4, kernels.of_kernels(RULES, rows, {"table_shifted": ("EXP", "LOG")})),
+    )
