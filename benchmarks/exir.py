@@ -2,7 +2,7 @@
 
 Run from the repository where the extras `executorch` and `quantize` are installed:
 
-    PYTHONPATH=tests python benchmarks/exir.py
+    PYTHONPATH=tests/shared python benchmarks/exir.py
 
 Each program is exported once; then both sides take turns on it, so that a drift of the machine's speed hits both.
 Printed: the median processor time of each, and how many times ours goes into ExecuTorch's. Lowering is to XNNPACK,

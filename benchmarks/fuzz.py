@@ -89,7 +89,7 @@ def run(backend: str, programs: int, workers: int, seed: int, keep: Path | None 
         out = keep / str(programs) if keep else Path(folder, "out")
         words = ["certify", backend, "-k", "aten.abs and baseline", "-n", str(workers), "--out", str(out)]
         words += ["--fuzz", str(programs), "--seed", str(seed)]
-        path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+        path = os.pathsep.join([str(ROOT), str(ROOT / "tests" / "shared")])
         before = time.perf_counter()
         process = subprocess.Popen(
             [sys.executable, "-m", "npu_assay.conformance.cli", *words],

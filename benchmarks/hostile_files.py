@@ -2,7 +2,7 @@
 
 Run from the repository:
 
-    PYTHONPATH=tests python benchmarks/hostile_files.py --count 10000 --seed 0 -n 2
+    PYTHONPATH=tests/shared python benchmarks/hostile_files.py --count 10000 --seed 0 -n 2
 
 Every file calls one operator: of the list that files may call, or (one in ten) any that torch has. Its arguments are
 of the kinds of the operator's schema, in odd sizes, types and orders; every fifth file is then damaged byte by byte.

@@ -2,7 +2,7 @@
 
 Run from the repository:
 
-    PYTHONPATH=tests python benchmarks/hostile_models.py --count 10000 --seed 0 -n 2
+    PYTHONPATH=tests/shared python benchmarks/hostile_models.py --count 10000 --seed 0 -n 2
 
 A third are changed in their bytes, a third in the structure of their JSON, a third in their records. Each is read, and
 run on random inputs where it is read, in a process of its own; every 500th is also explained. Nothing may end a process

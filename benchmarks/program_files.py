@@ -2,7 +2,7 @@
 
 Run from the repository:
 
-    PYTHONPATH=tests python benchmarks/program_files.py
+    PYTHONPATH=tests/shared python benchmarks/program_files.py
 
 One line for a program of three operators and one for each network, in float32 on kernels alone: milliseconds of
 processor time for `to_executorch` and for writing the file (the median of several runs), the arena that memory

@@ -3,7 +3,7 @@
 Run from the repository with the extra `quantize` installed; peers take part that are installed, by the
 extras `bench`, `litert` and `tosa` (of which the last two need environments of their own):
 
-    PYTHONPATH=tests python benchmarks/simulator.py
+    PYTHONPATH=tests/shared python benchmarks/simulator.py
 
 Each network is quantized and compiled once; then torch float32 eager, the simulated devices of Neutron,
 XNNPACK (static int8) and Ethos-U, LiteRT's reference kernels, Arm's TOSA reference model and
@@ -120,7 +120,7 @@ def _ethosu(model: torch.nn.Module, shape: tuple[int, ...], codes: torch.Tensor)
     }
     if find_spec("tosa_reference_model") is None:
         return devices
-    from crosscheck.tosa.model import run_reference
+    from tests.crosscheck.tosa.model import run_reference
 
     reading = _reading(tosa_format.read(blob))
     return devices | {

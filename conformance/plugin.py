@@ -56,7 +56,7 @@ class Target:
     @property
     def name(self) -> str:
         """The table's name and version: the first part of the names of tests."""
-        return f"{self.table.name}@{self.table.version}"
+        return self.table.title
 
     @property
     def folder(self) -> str:

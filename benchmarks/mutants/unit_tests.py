@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import fnmatch
 import json
 import os
 import sys
@@ -16,12 +15,6 @@ import pytest
 from benchmarks.mutants.lines import Watch, by_number, fingerprint, read
 from benchmarks.mutants.trials import UNIT_TESTS, Mutated, Verdict, in_a_process
 
-TESTS = {
-    "neutron": ("test_neutron_*.py", "test_tflite.py"),
-    "xnnpack": ("test_xnn*.py", "test_networks_xnnpack.py"),
-    "ethosu": ("test_ethosu_*.py", "test_tosa_*.py", "test_gathered.py"),
-    "common": ("test_common_*.py", "test_int8_*.py", "test_rescale.py", "test_stored.py", "test_refusals.py"),
-}
 MOST = 400
 """Tests that a mutant is tried on: of those that execute its line, those that execute the fewest lines first."""
 
@@ -34,9 +27,8 @@ OPTIONS = ("-p", "no:cacheprovider", "-p", "no:xdist", "-W", "ignore::pytest.Pyt
 
 def named(folders: Sequence[str], root: Path) -> list[str]:
     """The files of tests of some vendors' folders."""
-    patterns = [pattern for folder in folders for pattern in TESTS[folder]]
-    files = sorted(path.name for path in (root / "tests").glob("test_*.py"))
-    return [f"tests/{name}" for name in files if any(fnmatch.fnmatch(name, pattern) for pattern in patterns)]
+    places = [root / "tests" / "partitioners" / folder for folder in folders]
+    return [path.relative_to(root).as_posix() for place in places for path in sorted(place.rglob("test_*.py"))]
 
 
 def traced(folders: Sequence[str], root: Path, files: Sequence[Path], cache: Path) -> Tests:

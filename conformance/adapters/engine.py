@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache, partial
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-import torch
 from torch.export import ExportedProgram
 
 from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.common.memory import keep
 from npu_assay.conformance.interchange.onnx_form import onnx_model
 from npu_assay.conformance.interchange.whole import Whole, inner_nodes
 from npu_assay.conformance.isolation.machine import Machine, MachineError
@@ -59,7 +59,7 @@ class Engine:
             table=self.table,
             partitioner=partial(WholeModel, self, machine),
             details=_details(self),
-            runtime=Models(machine),
+            runtime=machine,
             distributions=self.distributions,
             processes=1,
         )
@@ -125,22 +125,7 @@ def _recording(form: Form, found: list[bytes | FormError]) -> Form:
     return recorded
 
 
-@dataclass(frozen=True)
-class Models:
-    """The engine in its child process, as a device."""
-
-    machine: Machine
-
-    def load(self, processed_bytes: bytes, compile_specs: Sequence[CompileSpec] = ()) -> bytes:
-        """The model's bytes: the child process keeps the models that were compiled last."""
-        return processed_bytes
-
-    def execute(self, handle: bytes, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """The outputs. Raises MachineError if the engine refuses the model, or if its process dies."""
-        return self.machine.run(handle, inputs)
-
-
-kept = lru_cache(maxsize=KEPT)
+kept = keep(KEPT)
 """Caches the function that compiles a model in the child process."""
 
 
@@ -149,16 +134,24 @@ def onnx_bytes(program: ExportedProgram) -> bytes:
     return bytes(onnx_model(program, "case").SerializeToString(deterministic=True))
 
 
-def installed(adapter: str, packages: Sequence[tuple[str, str]], name: str) -> Backend:
-    """The backend of this name from an adapter's module `provider`.
+def offered(
+    adapter: str, names: Sequence[str], *packages: tuple[str, str]
+) -> tuple[Callable[[], list[str]], Callable[[str], Backend]]:
+    """`__dir__` and `__getattr__` of an adapter, whose module `provider` makes the backends of these names.
 
-    packages: modules that must be importable, each with its distribution. Raises UsageError if one is missing.
+    packages: modules that must be importable, each with its distribution; if one is missing, UsageError is raised.
     """
-    for module, distribution in packages:
-        if not _is_there(module):
-            spec = f"{adapter.rpartition('.')[2]}:{name.replace('_', '-')}"
-            raise UsageError(f"{spec} needs the package {distribution}: pip install {distribution}")
-    return _made(f"{adapter}.provider", name)
+
+    def made(name: str) -> Backend:
+        if name not in names:
+            raise AttributeError(f"module {adapter!r} has no attribute {name!r}")
+        for module, distribution in packages:
+            if not _is_there(module):
+                spec = f"{adapter.rpartition('.')[2]}:{name.replace('_', '-')}"
+                raise UsageError(f"{spec} needs the package {distribution}: pip install {distribution}")
+        return _made(f"{adapter}.provider", name)
+
+    return lambda: list(names), made
 
 
 def _is_there(module: str) -> bool:
@@ -168,7 +161,7 @@ def _is_there(module: str) -> bool:
         return False
 
 
-@cache
+@keep(64)
 def _made(module: str, name: str) -> Backend:
     """The backend, made once per process, and with it one child process."""
     engine: Engine = import_module(module).ENGINES[name]

@@ -5,9 +5,7 @@ from __future__ import annotations
 import keyword
 import os
 import re
-import shutil
 import sys
-import tempfile
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -18,7 +16,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from npu_assay.conformance.adapters import ADAPTERS
 from npu_assay.conformance.backend.importing import spec_with_code
 from npu_assay.conformance.backend.loading import registered
-from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.common.errors import UsageError, failing
+from npu_assay.conformance.common.files import new_folder
 from npu_assay.files import make_folder
 
 # Path in the new folder -> template; "{name}" is the package's name.
@@ -69,33 +68,11 @@ def write_kit(name: str, folder: Path) -> list[Path]:
     if os.path.lexists(folder):
         raise ScaffoldError(f"{folder}: it exists already, expected a new folder (--out names another)")
     files = rendered(name)
-    try:
-        _write(files, folder)
-    except OSError as error:
-        raise ScaffoldError(f"{folder}: cannot be written: {error.strerror}") from error
-    return [folder / path for path in sorted(files)]
-
-
-def _write(files: Mapping[str, str], folder: Path) -> None:
-    """All files into a temporary folder beside it, which then takes its name."""
-    make_folder(folder.parent)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    try:
+    with failing(folder, "cannot be written", ScaffoldError), new_folder(folder) as draft:
         for path, text in files.items():
-            (temporary / path).parent.mkdir(parents=True, exist_ok=True)
-            (temporary / path).write_text(text, encoding="utf-8")
-        temporary.chmod(0o777 & ~_umask())  # mkdtemp's is for its owner alone
-        temporary.rename(folder)
-    except BaseException:
-        shutil.rmtree(temporary)
-        raise
-
-
-def _umask() -> int:
-    """The permissions that new files do not get; reading it means setting it."""
-    mask = os.umask(0o022)
-    os.umask(mask)
-    return mask
+            make_folder((draft / path).parent)
+            (draft / path).write_text(text, encoding="utf-8")
+    return [folder / path for path in sorted(files)]
 
 
 def check_name(name: str) -> None:

@@ -22,11 +22,10 @@ from npu_assay.conformance.record.certificate import (
     COUNTS,
     UNDECIDED,
     Certificate,
-    CertificateError,
     certificate_text,
     outcome_text,
-    read_certificate,
 )
+from npu_assay.conformance.record.folder import own_results
 from npu_assay.conformance.record.names import CERTIFICATE, RESULTS
 from npu_assay.conformance.record.read import read_contents, read_folder
 from npu_assay.conformance.record.results import NOT_PASSED, STATUSES, VERDICTS, CaseResult, ResultError, from_line
@@ -116,16 +115,10 @@ def digest(path: Path) -> tuple[Digest, tuple[str, ...]]:
     contents = read_folder(path, READ) if path.is_dir() else read_contents(path)
     for problem in contents.problems:
         raise UsageError(problem)
-    try:
-        certificate = read_certificate(contents.text(CERTIFICATE))
-        text = contents.text(RESULTS)
-        if hashlib.sha256(contents.files[RESULTS]).hexdigest() != certificate.results_sha256:
-            raise UsageError(f"{RESULTS} is not the file that {CERTIFICATE} was made of; see 'assay verify'")
-        found, ids = _digest(certificate, hashlib.sha256(contents.files[CERTIFICATE]).hexdigest(), text)
-        _check(certificate, contents.text(CERTIFICATE), found)
-        return found, ids
-    except (CertificateError, ResultError) as error:
-        raise UsageError(str(error)) from error
+    certificate, text = own_results(contents)
+    found, ids = _digest(certificate, hashlib.sha256(contents.files[CERTIFICATE]).hexdigest(), text)
+    _check(certificate, contents.text(CERTIFICATE), found)
+    return found, ids
 
 
 def _digest(certificate: Certificate, sha256: str, text: str) -> tuple[Digest, tuple[str, ...]]:

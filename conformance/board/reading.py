@@ -18,7 +18,7 @@ from npu_assay import __version__
 from npu_assay.conformance.board.digest import READ, Digest, as_data, digest, of_data
 from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.record.archive import LARGEST
-from npu_assay.conformance.record.folder import writing
+from npu_assay.conformance.record.folder import refuse_foreign, writing
 from npu_assay.conformance.record.names import CERTIFICATE, JOURNAL, LIMITS, PackageError
 from npu_assay.files import read_regular, write_whole
 
@@ -179,12 +179,8 @@ def written_before(folder: Path) -> tuple[str, ...]:
     """The pages of an earlier build. Raises PackageError for a folder that holds anything else."""
     if folder.exists() and not folder.is_dir():
         raise PackageError(f"{folder}: a file, expected a folder")
-    names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
-    if names and CACHE not in names:
-        raise PackageError(
-            f"{folder}: holds other files ({names[0]}{', ...' if names[1:] else ''}); expected a new or empty folder, "
-            "or one that 'assay board' wrote"
-        )
+    if folder.exists():
+        refuse_foreign(folder, (CACHE,), "assay board")
     return tuple(map(str, _cache(folder / CACHE)["pages"]))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +24,7 @@ from npu_assay.conformance.commands.shared import (
     workers_option,
 )
 from npu_assay.conformance.common.escaped import counted
+from npu_assay.conformance.common.grouping import grouped_by
 from npu_assay.conformance.isolation.limits import Limits
 
 if TYPE_CHECKING:
@@ -81,9 +81,7 @@ def offer(
 
 def lines(results: Iterable[CaseResult]) -> Iterator[str]:
     """What is taken, by operator and precision; first failures with their messages."""
-    rows: dict[tuple[str, str], list[CaseResult]] = defaultdict(list)
-    for result in results:
-        rows[result.row, result.precision].append(result)
+    rows = grouped_by(results, lambda result: (result.row, result.precision))
     taken = {row: found for row, found in rows.items() if any(r.verdict == "accept" for r in found)}
     wrong = [result for found in rows.values() for result in found if result.failures]
     offered, bad_ones = counted(len(rows), "operator"), counted(len(wrong), "program")

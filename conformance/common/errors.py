@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from npu_assay.conformance.common.escaped import listed
 
@@ -16,6 +17,15 @@ class NotRunError(RuntimeError):
 
 class UsageError(ValueError):
     """Something the user named or wrote cannot be used; the message says what, where and what was expected."""
+
+
+@contextmanager
+def failing(where: object, what: str, kind: type[ValueError] = UsageError) -> Iterator[None]:
+    """Raise an OSError of the body as an error of this kind: where it was, what could not be done, and why."""
+    try:
+        yield
+    except OSError as error:
+        raise kind(f"{where}: {what}: {error.strerror or error}") from error
 
 
 def nearest(name: str, known: Iterable[str], most: int = MOST) -> str:

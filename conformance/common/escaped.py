@@ -39,6 +39,16 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
+def shorten(text: str, most: int) -> str:
+    """A text of at most so many characters, which ends in dots if there are more."""
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
+def beginning(text: str, most: int) -> str:
+    """The first characters of a text, and dots if there are more."""
+    return text if len(text) <= most else f"{text[:most]}..."
+
+
 def listed(names: Sequence[str], most: int = 4, between: str = ", ") -> str:
     """Some names, and how many there are beside them."""
     rest = len(names) - most

@@ -1,4 +1,4 @@
-"""Remembering what a function returned, and making very many records at once."""
+"""The one module that caches: remembering what a function returned. And making very many records at once."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ import gc
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import wraps
+from functools import cache, lru_cache, wraps
 from typing import TypeVar
 
 Record = TypeVar("Record")
 Result = TypeVar("Result")
+
+once = cache
+"""Decorates a function without arguments, which is called once."""
+keep = lru_cache
+"""`@keep(MOST)` decorates a function whose last so many results are kept, by arguments that are equal."""
 
 
 def remember(size: int) -> Callable[[Callable[[Record], Result]], Callable[[Record], Result]]:

@@ -17,6 +17,8 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib import format as npy_format
 
+from npu_assay.conformance.common.files import unpacked
+
 Array = npt.NDArray[Any]
 ZIP_MAGICS = (b"PK\x03\x04", b"PK\x05\x06")
 SUFFIX = ".npy"
@@ -119,7 +121,7 @@ def _members(data: bytes) -> Iterator[Array]:
             infos = archive.infolist()
             _check_members(infos)
             for info in infos:
-                yield _member(info.filename, _unpacked(archive, info))
+                yield _member(info.filename, unpacked(archive, info))
     except _BAD_ARCHIVE as error:
         if isinstance(error, NpyError):
             raise
@@ -138,15 +140,6 @@ def _check_members(infos: Sequence[zipfile.ZipInfo]) -> None:
             raise NpyError(f"holds {info.filename!r}, expected {SUFFIX} files only")
         if info.file_size > FREE + RATIO * info.compress_size:
             raise NpyError(f"{info.filename!r}: {info.compress_size} bytes that unpack to {info.file_size}")
-
-
-def _unpacked(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
-    """A member's bytes; whatever it says of itself, not more than its stated size."""
-    with archive.open(info) as member:
-        data = member.read(info.file_size + 1)
-    if len(data) != info.file_size:
-        raise zipfile.BadZipFile(f"{len(data)} bytes, expected {info.file_size}")
-    return data
 
 
 def _member(name: str, data: bytes) -> Array:

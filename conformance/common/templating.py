@@ -5,13 +5,13 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from npu_assay.conformance.common.escaped import counted, listed, visible
+from npu_assay.conformance.common.memory import keep
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 """What a page may do: nothing is loaded or sent, and no script runs but its own. The browser sees to it."""
@@ -27,7 +27,7 @@ def rendered(part: str, name: str, shown: Callable[[Any], Any] = visible, script
     return environment.get_template(name).render(values)
 
 
-@cache
+@keep(64)
 def _environment(part: str, shown: Callable[[Any], Any], escaped: bool, script: str) -> Environment:
     loader = ChoiceLoader([PackageLoader(f"npu_assay.conformance.{each}") for each in (part, "common")])
     environment = Environment(

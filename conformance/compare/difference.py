@@ -10,12 +10,12 @@ from typing import Any
 
 from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.common.escaped import counted
-from npu_assay.conformance.record.certificate import Certificate, CertificateError, Fuzz, outcome_text, read_certificate
-from npu_assay.conformance.record.folder import sha256
+from npu_assay.conformance.record.certificate import Certificate, Fuzz, outcome_text
+from npu_assay.conformance.record.folder import own_results
 from npu_assay.conformance.record.levels import LEVELS, NUMBERS, TAGS
-from npu_assay.conformance.record.names import CERTIFICATE, RESULTS, Contents
+from npu_assay.conformance.record.names import RESULTS, Contents
 from npu_assay.conformance.record.read import read_contents
-from npu_assay.conformance.record.results import CaseResult, Number, ResultError, read_results
+from npu_assay.conformance.record.results import CaseResult, Number, promise, read_results
 from npu_assay.conformance.record.waivers import Waiver
 from npu_assay.conformance.verify.result import beyond
 
@@ -155,17 +155,10 @@ def run_of(contents: Contents) -> Run:
     for problem in contents.problems:
         raise UsageError(f"{path}: {problem}")
     try:
-        certificate = read_certificate(contents.text(CERTIFICATE))
-        text = contents.text(RESULTS)
-    except (CertificateError, UsageError) as error:
+        certificate, text = own_results(contents)
+        return Run(path, certificate, read_results(text, RESULTS))
+    except UsageError as error:
         raise UsageError(f"{path}: {error}") from error
-    if sha256(text) != certificate.results_sha256:
-        raise UsageError(f"{path}: {RESULTS} is not the file that {CERTIFICATE} was made of; see 'assay verify'")
-    try:
-        results = read_results(text, RESULTS)
-    except ResultError as error:
-        raise UsageError(f"{path}: {error}") from error
-    return Run(path, certificate, results)
 
 
 def compare(a: Run, b: Run) -> Difference:
@@ -221,8 +214,7 @@ def _status(result: CaseResult | None) -> Side:
 
 
 def _promise(result: CaseResult) -> str:
-    promise = result.expect if result.reason is None else f"{result.expect} for {result.reason}"
-    return f"{promise}, program {result.program[:12]}"
+    return f"{promise(result)}, program {result.program[:12]}"
 
 
 def _reasons(result: CaseResult) -> str:

@@ -202,8 +202,3 @@ def _seen(found: Difference, run: Run, case: str) -> CaseResult | None:
 def side_text(text: str | None) -> str:
     """One side of a change in words."""
     return "no such case" if text is None else text
-
-
-def shortened(text: str, most: int) -> str:
-    """The beginning of a text that is longer than `most` characters."""
-    return text if len(text) <= most else f"{text[:most]}..."

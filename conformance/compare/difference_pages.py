@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from npu_assay.conformance.common.escaped import visible
+from npu_assay.conformance.common.escaped import beginning, visible
 from npu_assay.conformance.common.markup import code, markdown_table
 from npu_assay.conformance.common.templating import rendered
 from npu_assay.conformance.compare.difference import Difference, Run
@@ -18,7 +18,6 @@ from npu_assay.conformance.compare.difference_groups import (
     groups_by_row,
     happened,
     made_with,
-    shortened,
     side_text,
     sources,
     stated,
@@ -58,7 +57,7 @@ def html(found: Difference) -> str:
 
 def _rendered(name: str, found: Difference, most: int, shown: Callable[[Any], Any] = visible) -> str:
     def side(text: str | None) -> str:
-        return shortened(side_text(text), most)
+        return beginning(side_text(text), most)
 
     def table_of(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         return markdown_table(titles, ([code(side(cell)) for cell in row] for row in rows), " --- |")

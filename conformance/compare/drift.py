@@ -163,7 +163,7 @@ class Drift:
         return {
             "schema": SCHEMA,
             "backend": self.backend,
-            "table": f"{self.table.name}@{self.table.version}",
+            "table": self.table.title,
             **({} if self.level == NUMBERS else {"level": self.level}),
             "cases": len(self.entries),
             "counts": dict(self.counts),

@@ -18,7 +18,7 @@ SHOWN = 3  # cases named of a line before the rest is only counted
 
 def lines(found: Drift) -> Iterator[str]:
     """The counts, every constraint of an operator that drifts, with some cases; then document against backend."""
-    table = f"{found.table.name}@{found.table.version}"
+    table = found.table.title
     counts = f"{len(found.entries)} cases, {len(found.found)} drift"
     yield f"{found.backend} against {table}: {counts}{unjudged(found.level)}"
     for key, words in WORDS.items():

@@ -49,7 +49,7 @@ def page(before: Table, after: Table) -> str:
     out = [row for row in before.rows if row_before(after, row) is None]
     moved = list(_moved(before, after, both))
     parts = [
-        f"# From {_named(before)} to {_named(after)}",
+        f"# From {before.title} to {after.title}",
         *_section("Operators that now go to the NPU", (_promised(after, row) for row in new)),
         *_section("Operators that no longer go to the NPU", (f"`{row.name}`" for row in out)),
         *_section("Other names", (f"`{a.name}` is `{b.name}`" for a, b in both if a.name != b.name)),
@@ -58,10 +58,6 @@ def page(before: Table, after: Table) -> str:
         *_section("The same", _same(both, moved)),
     ]
     return "\n".join(parts).rstrip() + "\n"
-
-
-def _named(table: Table) -> str:
-    return f"{table.name}@{table.version}"
 
 
 def _section(title: str, items: Iterable[str]) -> Iterator[str]:

@@ -9,9 +9,11 @@ from torch import Tensor
 
 from npu_assay.conformance.debug.one import Debugged
 from npu_assay.conformance.fuzz.text import graph_text
+from npu_assay.conformance.judge.gates import subscript
 from npu_assay.conformance.judge.integer_golden import affine
 from npu_assay.conformance.judge.numerics import Golden, golden
 from npu_assay.conformance.programs.graph import Quant
+from npu_assay.conformance.record.results import because, promise
 from npu_assay.conformance.run.answering import FIRST
 from npu_assay.conformance.run.outline import on_integers
 from npu_assay.reference.golden.bounded import Bounded
@@ -22,9 +24,9 @@ ELEMENTS = 12  # shown of each output: those that are furthest off
 def lines(found: Debugged) -> Iterator[str]:
     """All of it."""
     case, result = found.case, found.result
-    promise = case.expect if case.reason is None else f"{case.expect} for {case.reason}"
     yield case.id
-    yield f"the table promises: {promise}; the backend says: {result.verdict}{_because(found)}"
+    said = f"{result.verdict}{because(result.reasons or ())}"
+    yield f"the table promises: {promise(case)}; the backend says: {said}"
     yield ""
     yield "program"
     yield from (f"  {line}" for line in graph_text(case.graph).splitlines())
@@ -32,11 +34,6 @@ def lines(found: Debugged) -> Iterator[str]:
     yield from _partitions(found)
     yield from _outputs(found)
     yield from result_lines(found)
-
-
-def _because(found: Debugged) -> str:
-    reasons = found.result.reasons or ()
-    return "".join(f"; {reason.code}: found {reason.found}, but {reason.sentence}" for reason in reasons)
 
 
 def result_lines(found: Debugged) -> Iterator[str]:
@@ -106,9 +103,8 @@ def _table(output: Tensor, expected: Bounded, codes: Tensor | None, quant: Quant
     head = ["element", "found", "expected", "bound", *(["code", "exact code"] if found_codes is not None else [])]
     rows = [head]
     for place in order:
-        index = ",".join(map(str, _index(place, output.shape)))
         numbers = [real.flatten()[place], value.flatten()[place], bound.flatten()[place]]
-        row = [f"[{index}]", *(f"{float(number):.7g}" for number in numbers)]
+        row = [subscript(output, place), *(f"{float(number):.7g}" for number in numbers)]
         if found_codes is not None:
             exact = "unknown" if codes is None else str(int(codes.flatten()[place]))
             row += [f"{float(found_codes.flatten()[place]):g}", exact]
@@ -118,12 +114,3 @@ def _table(output: Tensor, expected: Bounded, codes: Tensor | None, quant: Quant
         yield "  " + "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
     if output.numel() > ELEMENTS:
         yield f"  the {ELEMENTS} of {output.numel()} elements that are furthest from what is expected"
-
-
-def _index(place: int, shape: Sequence[int]) -> list[int]:
-    """The indices of an element, given its place in memory order."""
-    found = list[int]()
-    for size in reversed(shape):
-        found.append(place % size)
-        place //= size
-    return found[::-1]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from npu_assay.conformance.backend.loading import load_whole
 from npu_assay.conformance.explain.record import Explanation
 
 if TYPE_CHECKING:
@@ -37,8 +38,7 @@ def explain(
     that the program does not take; TypeError for a module that is not exported, and for backends or samples that are
     not in a list.
     """
-    from npu_assay.conformance.backend.loading import load_whole
-    from npu_assay.conformance.explain.explaining import How, explained
+    from npu_assay.conformance.explain.explaining import How, explained  # loads torch, as what follows does
     from npu_assay.conformance.explain.inputs import fitting
     from npu_assay.conformance.explain.models import model_of
 
@@ -51,7 +51,7 @@ def explain(
 
 def _check_types(program: object, backends: object, *given: object) -> None:
     """Raise TypeError for what is easily given by mistake. given: samples and inputs, None if left out."""
-    from torch.export import ExportedProgram
+    from torch.export import ExportedProgram  # as above
 
     if not isinstance(program, ExportedProgram):
         raise TypeError(f"program: found a {type(program).__name__}, expected what torch.export.export returns")

@@ -15,6 +15,7 @@ from importlib import import_module
 from mmap import mmap
 from typing import TYPE_CHECKING, Any
 
+from npu_assay.conformance.backend.loading import load_whole
 from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.explain.named import names_file
 from npu_assay.conformance.explain.progress import Progress, Step, silent
@@ -116,8 +117,7 @@ def _explained(request: Request, spec: str, step: Step, mark: mmap) -> dict[str,
     gc.freeze()  # torch is not searched for garbage again and again
     gc.set_threshold(*RARELY)
     try:
-        from npu_assay.conformance.backend.loading import load_whole
-        from npu_assay.conformance.explain.explaining import How, explained
+        from npu_assay.conformance.explain.explaining import How, explained  # loads torch, as what follows does
         from npu_assay.conformance.explain.models import samples_of
 
         backend, model = load_whole(spec), _model(request, mark)
@@ -133,7 +133,7 @@ def _explained(request: Request, spec: str, step: Step, mark: mmap) -> dict[str,
 
 def _source(request: Request, error: UsageError) -> str:
     """The file of the sample that an error is about, "" for another error."""
-    from npu_assay.conformance.explain.inputs import SampleError
+    from npu_assay.conformance.explain.inputs import SampleError  # loads torch
 
     if not isinstance(error, SampleError):
         return ""
@@ -164,7 +164,7 @@ def _confined(request: Request, spec: str, work: Callable[[mmap], bytes]) -> byt
 
 def _model(request: Request, mark: mmap) -> Model:
     """The model; while it is read from a file, that is marked."""
-    from npu_assay.conformance.explain.models import load_model
+    from npu_assay.conformance.explain.models import load_model  # loads torch
 
     mark[0] = names_file(request.model)
     try:
@@ -190,8 +190,7 @@ def reduced(request: Request, what: str, name: str | None) -> tuple[str, tuple[s
 
 
 def _reduced(request: Request, what: str, name: str | None, mark: mmap) -> tuple[str, tuple[str, ...]]:
-    from npu_assay.conformance.backend.loading import load_whole
-    from npu_assay.conformance.explain.explaining import How
+    from npu_assay.conformance.explain.explaining import How  # loads torch, as what follows does
     from npu_assay.conformance.explain.models import quantize, samples_of
     from npu_assay.conformance.explain.reducing import reduce
 

@@ -66,11 +66,7 @@ def first(tensors: Iterable[Tensor]) -> tuple[int, ...] | None:
 
 def sizes(tensor: Tensor) -> tuple[int, ...]:
     """Its sizes; open ones as they are in the example inputs."""
-    return tuple(_hint(size) for size in tensor.shape)
-
-
-def _hint(size: Any) -> int:
-    return size if isinstance(size, int) else int(size.node.hint or 0)
+    return tuple(size if isinstance(size, int) else int(size.node.hint or 0) for size in tensor.shape)
 
 
 def shape(argument: Any) -> tuple[int, ...]:

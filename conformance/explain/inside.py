@@ -11,7 +11,7 @@ from torch.export.graph_signature import OutputKind, OutputSpec, TensorArgument
 
 from npu_assay.conformance.explain.origins import origin_of
 from npu_assay.partitioners.exir import Backend, copy_program, run_program, to_backend
-from npu_assay.partitioners.exir.ops import QUANTIZE, target_name
+from npu_assay.partitioners.exir.qdq import is_quantize
 
 Codes = Mapping[str, Tensor]
 """What a device gave, by the name of the quantize node in the quantized program."""
@@ -37,11 +37,6 @@ def codes_inside(program: ExportedProgram, backend: Backend, inputs: Sequence[Se
     return [{name: results[place] for name, place in names if name is not None} for results in runs]
 
 
-def is_quantize(node: fx.Node) -> bool:
-    """Whether a node makes codes."""
-    return node.op == "call_function" and target_name(node.target) in QUANTIZE
-
-
 def is_code(node: fx.Node) -> bool:
-    """Whether it makes them by a scale that is known before the model runs."""
+    """Whether a node makes codes by a scale that is known before the model runs."""
     return is_quantize(node) and len(node.args) > 1 and isinstance(node.args[1], float)

@@ -19,11 +19,12 @@ from torch import Tensor, fx
 
 from npu_assay.conformance.explain.cures import CLIPPED, POOR, SEEN, Power, Seen, cures
 from npu_assay.conformance.explain.effects import Effects, effects_of
-from npu_assay.conformance.explain.inside import Codes, is_quantize
+from npu_assay.conformance.explain.inside import Codes
 from npu_assay.conformance.explain.origins import module_of, place_of, source_of
 from npu_assay.conformance.explain.record import Layer
 from npu_assay.conformance.run.outline import NO_WORK
-from npu_assay.partitioners.exir.ops import DEQUANTIZE, target_name
+from npu_assay.partitioners.exir.ops import target_name
+from npu_assay.partitioners.exir.qdq import is_dequantize, is_quantize
 
 INPUT = "input"
 """Stands for the operator of a model input."""
@@ -81,7 +82,7 @@ class _Watched(fx.Interpreter):
         found = super().run_node(n)
         if _is_layer(n) and isinstance(found, Tensor) and found.is_floating_point():
             self._look_at(n, found)
-        elif _is_dequantize(n):
+        elif is_dequantize(n):
             self._look_behind(n, found)
         elif n.name in self.codes:
             found = self._device(n, found)
@@ -134,7 +135,7 @@ class _Watched(fx.Interpreter):
         if isinstance(layer, fx.Node) and layer in self.golden:
             seen, golden = self.seen[layer.name], self.golden.pop(layer)
             seen.grid = _range(quantize)
-            seen.shared = any(_range(each) == seen.grid for each in layer.all_input_nodes if _is_dequantize(each))
+            seen.shared = any(_range(each) == seen.grid for each in layer.all_input_nodes if is_dequantize(each))
             self._add(seen, golden, found)
 
     def _add(self, seen: Seen, golden: _Golden, found: Tensor) -> None:
@@ -173,10 +174,6 @@ def _joined(layer: fx.Node) -> Iterator[str]:
         if each.op == "call_function" and _is_layer(each):
             yield from _joined(each)
             yield each.name
-
-
-def _is_dequantize(node: fx.Node) -> bool:
-    return node.op == "call_function" and target_name(node.target) in DEQUANTIZE
 
 
 def _is_per_tensor(argument: Any) -> bool:

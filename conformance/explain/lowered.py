@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, TypeVar
@@ -144,7 +144,12 @@ def computing(program: ExportedProgram) -> list[fx.Node]:
 
 def operators_in(graph: fx.Graph) -> list[fx.Node]:
     """The nodes of any graph that do more than to convert."""
-    return [n for n in graph.nodes if n.op == "call_function" and target_name(n.target) not in NO_WORK]
+    return [node for node in graph.nodes if node.op == "call_function" and not converts(node)]
+
+
+def converts(node: fx.Node) -> bool:
+    """Whether a node only converts numbers, or picks one of several results."""
+    return node.op == "call_function" and target_name(node.target) in NO_WORK
 
 
 def operators_of(
@@ -198,7 +203,7 @@ def origins(program: ExportedProgram) -> dict[str, tuple[str, ...]]:
 
 def source_behind(node: fx.Node) -> fx.Node:
     """The operator or placeholder whose numbers a node converts or picks; the node itself where it does neither."""
-    while node.op == "call_function" and target_name(node.target) in NO_WORK and node.all_input_nodes:
+    while converts(node) and node.all_input_nodes:
         node = node.all_input_nodes[0]
     return node
 
@@ -229,11 +234,7 @@ def _places(program: ExportedProgram, lowered: ExportedProgram) -> dict[str, int
     """The number of the delegate that has a node, in the order of the delegates' calls."""
     tags, numbers = tags_of(program.graph), dict[str, int]()
     for number, call in enumerate(calls(lowered)):
-        for name in _names(module_called(call).original_module.graph):
-            if name in tags:
-                numbers.setdefault(tags[name], number)
+        for node in module_called(call).original_module.graph.nodes:
+            if node.op == "call_function" and node.name in tags:
+                numbers.setdefault(tags[node.name], number)
     return {name: numbers[tag] for name, tag in tags.items() if tag in numbers}
-
-
-def _names(graph: fx.Graph) -> Iterator[str]:
-    return (node.name for node in graph.nodes if node.op == "call_function")

@@ -226,7 +226,7 @@ class Quantized:
 def quantize(model: Model, quantizer: Any, samples: Sequence[Given]) -> Quantized:
     """The model quantized after training, by PT2E. Raises UsageError where torchao is not installed."""
     try:
-        from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+        from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e  # optional
     except ModuleNotFoundError as error:
         raise UsageError(
             "--calibrate needs torchao, which is not installed: pip install 'npu-assay[quantize]'"

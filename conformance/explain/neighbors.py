@@ -8,10 +8,9 @@ from typing import Any
 from torch import fx
 
 from npu_assay.conformance.explain.costs import nbytes, values
-from npu_assay.conformance.explain.lowered import source_behind
+from npu_assay.conformance.explain.lowered import converts, source_behind
 from npu_assay.conformance.explain.single import is_item
-from npu_assay.conformance.run.outline import NO_WORK
-from npu_assay.partitioners.exir.ops import DEQUANTIZE, target_name
+from npu_assay.partitioners.exir.qdq import is_dequantize
 
 
 def users_of(node: fx.Node) -> Iterator[fx.Node]:
@@ -22,7 +21,7 @@ def users_of(node: fx.Node) -> Iterator[fx.Node]:
         if each.op != "call_function" or each in seen:
             continue
         seen.add(each)
-        if target_name(each.target) in NO_WORK:
+        if converts(each):
             waiting += each.users
         else:
             yield each
@@ -31,12 +30,8 @@ def users_of(node: fx.Node) -> Iterator[fx.Node]:
 def is_real_inside(nodes: Sequence[fx.Node], constants: Collection[str]) -> bool:
     """True if no codes stand between these operators, nor between a constant and one of them."""
     within = {*(node.name for node in nodes), *constants}
-    coded = (each for node in nodes for each in node.all_input_nodes if _is_code_read(each))
+    coded = (each for node in nodes for each in node.all_input_nodes if is_dequantize(each))
     return not any(source_behind(each).name in within for each in coded)
-
-
-def _is_code_read(node: fx.Node) -> bool:
-    return node.op == "call_function" and target_name(node.target) in DEQUANTIZE
 
 
 def joined(node: fx.Node) -> Iterator[str]:
@@ -54,7 +49,7 @@ def picked(node: fx.Node) -> fx.Node:
 def least(node: fx.Node) -> int:
     """The bytes of an operand where they are fewest, between codes and real numbers."""
     found = [nbytes(values(node))]
-    while node.op == "call_function" and target_name(node.target) in NO_WORK and node.all_input_nodes:
+    while converts(node) and node.all_input_nodes:
         node = node.all_input_nodes[0]
         found.append(nbytes(values(node)))
     return min(found)
@@ -64,5 +59,5 @@ def results(node: fx.Node) -> Iterator[list[Any]]:
     """The results of a node, as they are and as they are quantized."""
     yield list(values(node))
     for user in node.users:
-        if user.op == "call_function" and target_name(user.target) in NO_WORK:
+        if converts(user):
             yield list(values(user))

@@ -11,13 +11,14 @@ import re
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, fx, nn
 
+from npu_assay.conformance.common.memory import once
 from npu_assay.conformance.explain.origins import place_of
 
 STEP = 1e-5
@@ -68,7 +69,7 @@ def _decide_once(prepared: nn.Module) -> None:
     for observer in prepared.modules():
         decide = getattr(observer, DECIDE, None)
         if callable(decide):
-            vars(observer)[DECIDE] = cache(decide)
+            vars(observer)[DECIDE] = once(decide)
         if callable(getattr(observer, SEARCH, None)):
             vars(observer)[SEARCH] = partial(best_range, observer)
 

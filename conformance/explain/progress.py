@@ -74,7 +74,7 @@ def shown(backends: Sequence[str], begin: str, verbose: bool) -> Iterator[Progre
     if not sys.stderr.isatty():
         yield Progress(backends, _in_lines(backends) if verbose else lambda steps, seconds: None)
         return
-    from rich.console import Console
+    from rich.console import Console  # a log needs none
 
     with Console(file=_Unbuffered(), emoji=False, markup=False).status(begin) as status:  # type: ignore[arg-type]
 

@@ -25,10 +25,10 @@ from npu_assay.partitioners.exir.ops import (
     DEQUANTIZE_PER_CHANNEL,
     DEQUANTIZE_PER_GROUP,
     GETITEM,
-    QUANTIZE,
     QUANTIZE_DYNAMIC,
     target_name,
 )
+from npu_assay.partitioners.exir.qdq import is_dequantize, is_quantize
 
 LISTED = 4096
 """Elements of a constant that keeps its numbers; a larger one gets random ones."""
@@ -105,8 +105,7 @@ def _across(quant: Quant | None) -> Quant | None:
 
 def _behind(node: fx.Node) -> fx.Node:
     """What a dequantize node takes."""
-    is_read = node.op == "call_function" and target_name(node.target) in DEQUANTIZE
-    return node.all_input_nodes[0] if is_read and node.all_input_nodes else node
+    return node.all_input_nodes[0] if is_dequantize(node) and node.all_input_nodes else node
 
 
 def _is_turn(node: fx.Node) -> bool:
@@ -260,7 +259,7 @@ def _result(node: fx.Node) -> Quant | None:
     """The quantization of the result, where any user quantizes it."""
     users = [user for each in (node, *node.users) for user in each.users if each is node or is_item(each)]
     for user in users:
-        if user.op == "call_function" and target_name(user.target) in QUANTIZE:
+        if is_quantize(user):
             return quant_of(user, {})
     return None
 

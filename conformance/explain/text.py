@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap
 
-from npu_assay.conformance.common.escaped import plain
+from npu_assay.conformance.common.escaped import plain, shorten
 from npu_assay.conformance.common.grouping import grouped_by
 from npu_assay.conformance.explain.record import Explained, Explanation, Layer, Operator
 from npu_assay.conformance.explain.summary import Module, module_tree, number_rows, summary_rows
@@ -19,7 +19,6 @@ from npu_assay.conformance.explain.view import (
     notes,
     place,
     places,
-    shorten,
     title,
     worth_a_word,
 )

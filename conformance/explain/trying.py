@@ -15,13 +15,13 @@ from torch.export import ExportedProgram
 from torch.nn import functional
 
 from npu_assay.conformance.cases.boundaries.knob import subject
-from npu_assay.conformance.explain.inside import is_quantize
 from npu_assay.conformance.explain.lowered import lower, operators_in
 from npu_assay.conformance.explain.models import model_of, quantize
 from npu_assay.conformance.programs.build import model_inputs, module
 from npu_assay.conformance.programs.graph import Graph
 from npu_assay.partitioners.exir import Backend
 from npu_assay.partitioners.exir.ops import target_name
+from npu_assay.partitioners.exir.qdq import is_quantize
 
 Form = Callable[[Tensor], Tensor]
 FORMS: Mapping[str, Mapping[str, Form]] = {

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from npu_assay.conformance.common.escaped import listed as _listed
+from npu_assay.conformance.common.escaped import shorten
 from npu_assay.conformance.common.grouping import grouped_by
 from npu_assay.conformance.explain.cures import POOR, SEEN
 from npu_assay.conformance.explain.layers import INPUT
@@ -123,11 +124,6 @@ def counted(count: int, noun: str) -> str:
 
 def _times(count: int) -> str:
     return f" ({count} times)" if count > 1 else ""
-
-
-def shorten(text: str, most: int) -> str:
-    """The text, without its end where it is too long for a line."""
-    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def listed(parts: Sequence[str], between: str = ", ") -> str:

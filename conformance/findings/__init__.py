@@ -5,8 +5,9 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
+
+from npu_assay.conformance.common.memory import once
 
 WORD = "regression"
 """A word of `-k`: the cases of every finding; `regression/NAME`: those of one finding."""
@@ -63,7 +64,7 @@ class Finding:
         return "\n".join(["| finding | |", "|---|---|", *(f"| {key} | {text} |" for key, text in rows.items())])
 
 
-@cache
+@once
 def findings() -> Mapping[str, Finding]:
     """Every finding, by name."""
     data = tomllib.loads(FILE.read_text(encoding="utf-8"))
@@ -73,7 +74,7 @@ def findings() -> Mapping[str, Finding]:
     }
 
 
-@cache
+@once
 def processor_flags() -> frozenset[str]:
     """The features of this machine's processor, among other words; empty where the system does not list them."""
     return frozenset(CPU.read_text(encoding="utf-8").split() if CPU.exists() else ())

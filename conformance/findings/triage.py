@@ -19,7 +19,7 @@ from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.compare.drift import Drift, Entry, drift
 from npu_assay.conformance.findings import Finding, findings
 from npu_assay.conformance.reach.walk import LEFT, PARTLY, Met
-from npu_assay.conformance.record.results import ResultError, read_results
+from npu_assay.conformance.record.results import read_results
 from npu_assay.conformance.table import TableError, load_table
 
 CAUSES = Path(__file__).with_name("causes")
@@ -116,7 +116,7 @@ def causes(backend: str, table: str) -> tuple[Cause, ...]:
 
 def causes_of(found: Drift) -> tuple[Cause, ...]:
     """The causes of the backend and table of a run."""
-    return causes(found.backend, f"{found.table.name}@{found.table.version}")
+    return causes(found.backend, found.table.title)
 
 
 Sorted = Sequence[tuple[Cause, list[str]]]
@@ -193,7 +193,7 @@ def main(arguments: Sequence[str]) -> int:
         if met is not None:
             check_asked(sorted_out, met)
         print("\n".join(markdown(sorted_out, len(found.found), met)))
-    except (UsageError, ResultError, TableError) as error:
+    except (UsageError, TableError) as error:
         print(error, file=sys.stderr)
         return 2
     return 0

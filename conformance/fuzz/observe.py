@@ -12,10 +12,10 @@ from npu_assay.conformance.judge.numerics import golden, judge
 from npu_assay.conformance.judge.second_golden import golden_failures
 from npu_assay.conformance.programs.graph import Case, Graph
 from npu_assay.conformance.programs.seeds import is_thorough
-from npu_assay.conformance.record.results import CaseResult, tag_failures
+from npu_assay.conformance.record.results import CaseResult
 from npu_assay.conformance.run.answering import FIRST
 from npu_assay.conformance.run.drawing import Drawing
-from npu_assay.conformance.run.one_case import (
+from npu_assay.conformance.run.observation import (
     Observation,
     judge_again,
     judge_blobs,
@@ -24,13 +24,12 @@ from npu_assay.conformance.run.one_case import (
     judge_outputs,
     judge_partitions,
     judge_runs,
+    judge_tags,
     judge_whole,
-    question,
-    result_of,
 )
+from npu_assay.conformance.run.one_case import question, result_of
 from npu_assay.conformance.run.outline import on_integers
 from npu_assay.conformance.run.question import Answer, Question
-from npu_assay.conformance.run.tagging import tagging_of
 from npu_assay.conformance.table import Table
 from npu_assay.partitioners.exir import Backend
 from npu_assay.reference.golden import GoldenError
@@ -76,14 +75,10 @@ def _judge(case: Case, table: Table, given: Answer, drawing: Drawing, seen: Obse
 
 
 def _judge_tags(case: Case, table: Table, given: Answer, seen: Observation) -> None:
-    if given.tags is None:
-        return
-    if not case.subject:
+    if given.tags is not None and case.subject:
+        judge_tags(case, table, given, given.tags, seen)
+    elif given.tags is not None:
         seen.verdict = _verdict(given)
-        return
-    tagging = tagging_of(case, table.row(case.row), given.nodes, given.tags, given.rejections)
-    seen.verdict, seen.reasons = tagging.verdict, tagging.reasons
-    seen.failures += tag_failures(case, tagging.verdict, tagging.reasons)
 
 
 def _verdict(given: Answer) -> str:

@@ -7,14 +7,16 @@ others are chains and forks of several.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import cached_property
 from random import Random
 from typing import TypeVar
 
 from npu_assay.conformance.cases import beside
 from npu_assay.conformance.cases.variations import variation
+from npu_assay.conformance.common.grouping import grouped_by
+from npu_assay.conformance.common.memory import keep
 from npu_assay.conformance.fuzz.names import FIRST, Name, is_program, parse
 from npu_assay.conformance.fuzz.reductions import reductions
 from npu_assay.conformance.fuzz.sketch import (
@@ -27,7 +29,6 @@ from npu_assay.conformance.fuzz.sketch import (
     further,
     kind_of,
     kinds,
-    renamed,
     resized,
     with_refs,
     without_dead,
@@ -67,14 +68,6 @@ class Known:
         return variation(name, self.cases, self._table) if is_variation(name) else self.cases[name]
 
 
-@dataclass(frozen=True)
-class Part:
-    """The graph of a case, and the model inputs that another value can replace."""
-
-    graph: Graph
-    inputs: tuple[Value, ...]
-
-
 class Programs:
     """The random programs of a table's cases.
 
@@ -85,16 +78,16 @@ class Programs:
     def __init__(self, cases: Sequence[Case]) -> None:
         small = [case for case in cases if case.constraint != UNSUPPORTED and _small(case.graph)]
         self._cases = _by_kind(small)
-        self._joined = _by_kind([case for case in small if not _special(case)])
-        self._alike: dict[Kind, list[tuple[Part, Value]]] = {}
-        self._other: dict[tuple[Shape, str], list[tuple[Part, Value]]] = {}
-        for part in (_part(case) for kind in self._joined.values() for case in kind):
+        self._joined = _by_kind(case for case in small if not _special(case))
+        self._alike: dict[Kind, list[tuple[Graph, Value]]] = {}
+        self._other: dict[tuple[Shape, str], list[tuple[Graph, Value]]] = {}
+        for part in (case.graph for kind in self._joined.values() for case in kind):
             for value in part.inputs:
                 kind = kind_of(value)
                 self._alike.setdefault(kind, []).append((part, value))
-                if not _has_bias(part.graph):
+                if not _has_bias(part):
                     self._other.setdefault(_form(kind), []).append((part, value))
-        self._last = lru_cache(maxsize=64)(self._made)
+        self._last = keep(64)(self._made)
 
     def case(self, name: str) -> Case:
         """The program of this name. Raises ValueError when there is none."""
@@ -141,7 +134,7 @@ class Programs:
     def _several(self, draw: Random, about: Sequence[Case]) -> Graph:
         for _ in range(TRIES):
             program = _Growing(draw)
-            if not program.add(_part(_choice(draw, about)), {}, None):
+            if not program.add(_choice(draw, about).graph, {}, None):
                 continue
             for _ in range(draw.randrange(1, PARTS)):
                 self._grow(draw, program)
@@ -187,9 +180,9 @@ class _Growing:
         self.constants: set[str] = set()
         self.indices: set[Ref] = set()
 
-    def add(self, part: Part, taken: dict[Ref, Ref], requant: tuple[Quant | None, Quant | None] | None) -> bool:
+    def add(self, part: Graph, taken: dict[Ref, Ref], requant: tuple[Quant | None, Quant | None] | None) -> bool:
         """Append a part, if torch accepts it. taken: replaces its inputs; requant: a quantization and the new one."""
-        graph = _refilled(self._draw, part.graph)
+        graph = _refilled(self._draw, part)
         prefix = f"p{self._parts}_"
         refs = dict(taken)
         values, steps = list[Value](), list[Step]()
@@ -216,7 +209,7 @@ class _Growing:
         self.indices |= {Ref(step.name, 1) for step in steps if returns_indices(step.op, 1)}
         self._values += values
         self._steps += steps
-        self._outputs += renamed(graph.outputs, refs)
+        self._outputs += [refs.get(ref, ref) for ref in graph.outputs]
         self._parts += 1
         return True
 
@@ -231,16 +224,8 @@ def _choice(draw: Random, items: Sequence[Item]) -> Item:
     return items[int(draw.random() * len(items))]
 
 
-def _by_kind(cases: Sequence[Case]) -> dict[tuple[str, str | None], list[Case]]:
-    """The cases by row and precision."""
-    found: dict[tuple[str, str | None], list[Case]] = {}
-    for case in cases:
-        found.setdefault((case.row, case.precision), []).append(case)
-    return found
-
-
-def _part(case: Case) -> Part:
-    return Part(case.graph, _inputs(case.graph))
+def _by_kind(cases: Iterable[Case]) -> dict[tuple[str, str | None], list[Case]]:
+    return grouped_by(cases, lambda case: (case.row, case.precision))
 
 
 def _small(graph: Graph) -> bool:
@@ -255,10 +240,6 @@ def _has_bias(graph: Graph) -> bool:
 def _special(case: Case) -> bool:
     """Whether a case's graph cannot be composed with others: it has options or dynamic shapes."""
     return bool(case.options) or any(value.dynamic for value in case.graph.values)
-
-
-def _inputs(graph: Graph) -> tuple[Value, ...]:
-    return tuple(value for value in graph.values if not value.constant)
 
 
 def _form(kind: Kind) -> tuple[Shape, str]:

@@ -17,7 +17,7 @@ from typing import Any
 from npu_assay.conformance.fuzz.names import Name, parse
 from npu_assay.conformance.record.folder import writing
 from npu_assay.conformance.record.names import FUZZ, FUZZ_JOURNAL, LIMITS, PackageError
-from npu_assay.conformance.record.results import CaseResult, ResultError, from_line, to_line
+from npu_assay.conformance.record.results import CaseResult, from_line, to_line
 from npu_assay.files import check_regular, replacing, write_whole
 
 BLOCK = 512  # programs
@@ -68,7 +68,7 @@ class Record:
     def _number(self, line: str, block: int, known: set[int]) -> int:
         try:
             name = parse(from_line(line).case)
-        except (ResultError, ValueError) as error:
+        except ValueError as error:
             raise PackageError(f"{self._path}: {error}; leave out --resume to run again") from error
         if name.seed != self._seed or name.trail or name.number not in self._block(block) or name.number in known:
             raise PackageError(f"{self._path}: found {name} in the wrong place; leave out --resume to run again")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from npu_assay.conformance.fuzz.sketch import Kind, can_resize, kinds, references, resized, with_refs, without_dead
-from npu_assay.conformance.programs.graph import Fill, Graph, Ref, Value
+from npu_assay.conformance.fuzz.sketch import Kind, can_resize, kinds, resized, with_refs, without_dead
+from npu_assay.conformance.programs.graph import Fill, Graph, Ref, Value, references
 
 PLAIN = ("zero", "ramp")
 
@@ -17,7 +17,7 @@ def reductions(graph: Graph) -> Iterator[Graph]:
     if known is None:
         return
     for candidate in (*_outputs(graph), *_steps(graph, known), *_sizes(graph), *_fills(graph)):
-        if candidate.outputs and any(not value.constant for value in candidate.values):
+        if candidate.outputs and candidate.inputs:
             yield candidate
 
 

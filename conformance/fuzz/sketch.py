@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import torch
 
+from npu_assay.conformance.common.memory import keep
 from npu_assay.conformance.fuzz.answering import REFUSED
 from npu_assay.conformance.programs.build import REALS
 from npu_assay.conformance.programs.edge_form import returns_indices, typed
-from npu_assay.conformance.programs.graph import Graph, Quant, Ref, Step, Value
+from npu_assay.conformance.programs.graph import Graph, Quant, Ref, Step, Value, references, substitute
 from npu_assay.partitioners.exir.ops import edge_op
 
 MOST = 4096  # elements of a value
@@ -53,7 +53,8 @@ def further(values: Sequence[Value], steps: Sequence[Step], known: Mapping[Ref, 
         return None
     for step in steps:
         try:
-            results = _results(step.op, _with_kinds(step.args, found), step.kwargs)
+            given = substitute(step.args, lambda ref: replace(found[ref], quant=None))
+            results = _results(step.op, given, step.kwargs)
         except KeyError:  # a result that the step before has no longer: a split of fewer numbers, into fewer pieces
             return None
         if results is None:
@@ -64,7 +65,7 @@ def further(values: Sequence[Value], steps: Sequence[Step], known: Mapping[Ref, 
     return found
 
 
-@lru_cache(maxsize=4096)
+@keep(4096)
 def _results(op: str, args: tuple[Any, ...], kwargs: tuple[tuple[str, Any], ...]) -> list[tuple[Shape, str]] | None:
     """Shapes and dtypes of an operator's results. Cached: arguments that are equal (1, True) give the same shapes."""
     try:
@@ -92,12 +93,6 @@ def _parameters_fit(op: str, args: tuple[Any, ...], results: Sequence[tuple[Shap
     return args[2].shape == (results[0][0][-len(args[3]) - 1],)
 
 
-def _with_kinds(argument: Any, known: Mapping[Ref, Kind]) -> Any:
-    if isinstance(argument, Ref):
-        return replace(known[argument], quant=None)
-    return tuple(_with_kinds(item, known) for item in argument) if isinstance(argument, tuple) else argument
-
-
 def _meta(argument: Any) -> Any:
     if isinstance(argument, Kind):
         return torch.empty(argument.shape, dtype=REALS[argument.dtype], device="meta")
@@ -109,23 +104,9 @@ def count(shape: Shape) -> int:
     return math.prod(shape)
 
 
-def references(argument: Any) -> list[Ref]:
-    """The references inside an argument."""
-    if isinstance(argument, Ref):
-        return [argument]
-    return [ref for item in argument for ref in references(item)] if isinstance(argument, tuple) else []
-
-
-def renamed(argument: Any, refs: Mapping[Ref, Ref]) -> Any:
-    """The argument with its references replaced."""
-    if isinstance(argument, Ref):
-        return refs.get(argument, argument)
-    return tuple(renamed(item, refs) for item in argument) if isinstance(argument, tuple) else argument
-
-
 def with_refs(step: Step, refs: Mapping[Ref, Ref]) -> Step:
     """The step with the references in its arguments replaced."""
-    return replace(step, args=renamed(step.args, refs))
+    return replace(step, args=substitute(step.args, lambda ref: refs.get(ref, ref)))
 
 
 def without_dead(graph: Graph) -> Graph:

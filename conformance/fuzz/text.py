@@ -10,7 +10,7 @@ from npu_assay.conformance.programs.graph import Graph, Quant, Ref, Step, Value
 def graph_text(graph: Graph) -> str:
     """Inputs and constants, then steps, then what is returned."""
     lines = [_value(value) for value in graph.values] + [_step(step) for step in graph.steps]
-    return "\n".join([*lines, f"return {', '.join(map(_argument, graph.outputs))}"])
+    return "\n".join([*lines, f"return {', '.join(map(argument_text, graph.outputs))}"])
 
 
 def _value(value: Value) -> str:
@@ -26,15 +26,20 @@ def _quant(quant: Quant) -> str:
 
 
 def _step(step: Step) -> str:
-    arguments = [*map(_argument, step.args), *(f"{key}={_argument(value)}" for key, value in step.kwargs)]
     dynamic = f", first operand quantized {step.dynamic}" if step.dynamic else ""
     quant = f" -> {_quant(step.quant)}" if step.quant is not None else ""
-    return f"{step.name} = {step.op}({', '.join(arguments)}){dynamic}{quant}"
+    return f"{step.name} = {step.op}({called_with(step)}){dynamic}{quant}"
 
 
-def _argument(argument: Any) -> str:
+def called_with(step: Step) -> str:
+    """The arguments of a step, with the names of those that are given by name."""
+    return ", ".join([*map(argument_text, step.args), *(f"{key}={argument_text(value)}" for key, value in step.kwargs)])
+
+
+def argument_text(argument: Any) -> str:
+    """An argument as Python has it, references by name."""
     if isinstance(argument, Ref):
         return f"{argument.name}[{argument.index}]" if argument.index else argument.name
     if isinstance(argument, tuple):
-        return f"[{', '.join(map(_argument, argument))}]"
+        return f"[{', '.join(map(argument_text, argument))}]"
     return repr(argument)

@@ -10,7 +10,7 @@ from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.record.certificate import Fuzz
 from npu_assay.conformance.record.folder import sha256
 from npu_assay.conformance.record.names import FUZZ
-from npu_assay.conformance.record.results import CaseResult, ResultError, program_sha256, read_line, status_of
+from npu_assay.conformance.record.results import CaseResult, program_sha256, read_line, status_of
 
 
 def problems(text: str, fuzz: Fuzz, cases: Sequence[Case], stride: tuple[int, int] = (0, 1)) -> Iterator[str]:
@@ -27,7 +27,7 @@ def problems(text: str, fuzz: Fuzz, cases: Sequence[Case], stride: tuple[int, in
             result, edited = read_line(line)
             name = parse(result.case)
             found = edited or _problem(result, programs)
-        except (ResultError, ValueError) as error:
+        except ValueError as error:
             yield f"{FUZZ} line {place}: {error}"
             continue
         if found:

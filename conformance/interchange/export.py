@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +9,8 @@ from pathlib import Path
 from npu_assay import __version__
 from npu_assay.conformance.backend.loading import load_whole
 from npu_assay.conformance.common.describing import describe
+from npu_assay.conformance.common.errors import failing
+from npu_assay.conformance.common.files import new_folder
 from npu_assay.conformance.interchange.forms import FORMATS, Format, Made
 from npu_assay.conformance.interchange.manifest import (
     DATA_SET,
@@ -63,21 +63,9 @@ def export(request: Request, progress: Progress = lambda *_: None) -> Manifest:
     cases = Selection(request.expression).of(table, known)
     if not cases:
         raise none_selected(f"-k {request.expression!r}", known, request.expression)
-    parent = request.folder.parent
-    try:
-        parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{request.folder.name}-", dir=parent))
-        try:
-            (temporary / TABLE).write_bytes(table_file)
-            manifest = _write(request, temporary, backend, table, cases, progress)
-            temporary.chmod(parent.stat().st_mode & 0o777)
-            temporary.rename(request.folder)
-        except BaseException:
-            shutil.rmtree(temporary)
-            raise
-    except OSError as error:
-        raise ManifestError(f"{request.folder}: cannot be written: {error.strerror}") from error
-    return manifest
+    with failing(request.folder, "cannot be written", ManifestError), new_folder(request.folder) as draft:
+        (draft / TABLE).write_bytes(table_file)
+        return _write(request, draft, backend, table, cases, progress)
 
 
 def _write(

@@ -19,7 +19,7 @@ from npu_assay.conformance.interchange.whole import Whole
 from npu_assay.conformance.judge.integer_golden import affine
 from npu_assay.conformance.judge.numerics import Golden, golden, judge
 from npu_assay.conformance.programs.build import build, materialise, model_inputs, module
-from npu_assay.conformance.programs.graph import Case, Graph, Quant, Value
+from npu_assay.conformance.programs.graph import Case, Graph, Quant
 from npu_assay.conformance.run.answering import delegates
 from npu_assay.conformance.run.outline import on_integers, outline
 from npu_assay.conformance.run.partitioning import Recorder
@@ -168,7 +168,7 @@ def tflite_form(case: Case, table: Table, backend: Backend) -> Made:
     blob = delegate.processed_bytes
     if blob[4:8] != TFLITE_MARK:
         raise FormError("format", f"the compiler of {backend.name} writes no TFLite flatbuffers")
-    inputs = tuple(materialise(value) for value in case.graph.values if not value.constant)
+    inputs = inputs_of(case, made_codes=True)
     quants = output_quants(case.graph, table)
     if any(known is None for known in _exact(golden_of(case.graph), table.rescale)[0]):
         raise FormError("inexact", "an output is not known to the last bit: a step before it is not quantized")
@@ -180,8 +180,7 @@ def tflite_form(case: Case, table: Table, backend: Backend) -> Made:
 
 def _whole(case: Case, table: Table, backend: Backend) -> ExportedProgram:
     """The case lowered as one delegate, with only quantize and dequantize nodes around it."""
-    values = [value for value in case.graph.values if not value.constant]
-    if any(value.quant is None or value.quant.dtype != "int8" for value in values):
+    if any(value.quant is None or value.quant.dtype != "int8" for value in case.graph.inputs):
         raise FormError("codes", "an input is not int8 codes")
     try:
         program = prepare(case, backend, table)
@@ -246,9 +245,5 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
 def inputs_of(case: Case, made_codes: bool) -> tuple[Tensor, ...]:
     """A case's inputs as they are stored: codes or reals."""
     if made_codes:
-        return tuple(materialise(value) for value in _inputs(case.graph))
+        return tuple(map(materialise, case.graph.inputs))
     return model_inputs(case.graph)
-
-
-def _inputs(graph: Graph) -> list[Value]:
-    return [value for value in graph.values if not value.constant]

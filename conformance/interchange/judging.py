@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from npu_assay.conformance.common.describing import describe
-from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.common.errors import UsageError, failing
 from npu_assay.conformance.common.shapes import OF_ANY_KEY
 from npu_assay.conformance.common.toml import LARGEST
 from npu_assay.conformance.interchange.forms import (
@@ -115,7 +115,7 @@ class Request:
     arithmetic: str | None = None
 
 
-def judge_folder(request: Request, progress: Callable[[int, int, int], None] = lambda *_: None) -> Report:
+def judge_folder(request: Request) -> Report:
     """Judge every case of an exported folder. Raises UsageError if folder, table or outputs cannot be used."""
     manifest = read_manifest(request.folder)
     _check_outputs(request.outputs)
@@ -124,10 +124,7 @@ def judge_folder(request: Request, progress: Callable[[int, int, int], None] = l
     cases = {case.id: case for case in Selection(manifest.selection).of(table, all_cases(table))}
     found = list(_contradictions(manifest, cases))
     entries = {entry.case: entry for entry in manifest.cases}
-    for number, (name, entry) in enumerate(entries.items(), 1):
-        if name in cases:
-            found.append(_judged(request, entry, cases[name], table))
-        progress(number, len(entries), sum(one.status == FAIL for one in found))
+    found += [_judged(request, entry, cases[name], table) for name, entry in entries.items() if name in cases]
     found += _extra(request.outputs, set(map(folder_of, entries)))
     return Report(manifest, digest(manifest_bytes(request.folder)), request.arithmetic or "as exported", tuple(found))
 
@@ -151,23 +148,19 @@ def _check_arithmetic(name: str | None) -> None:
 
 def _table(folder: Path, manifest: Manifest) -> Table:
     """The table of the exported folder, which must equal the suite's table of that name, if there is one."""
-    try:
+    with failing(folder / TABLE, "cannot be read", ManifestError):
         table = read_table(read_regular(folder / TABLE, LARGEST, folder), TABLE)
-    except OSError as error:
-        raise ManifestError(f"{folder / TABLE}: cannot be read: {error.strerror}") from error
     stated = manifest.table
     if table.sha256 != stated["sha256"]:
         raise ManifestError(f"{folder / TABLE}: not the table of the manifest (its digest differs)")
     if manifest.format not in FORMATS:
         raise ManifestError(f"{folder / MANIFEST}: format {manifest.format!r}, expected one of {[*FORMATS]}")
     try:
-        own = load_table(f"{table.name}@{table.version}")
+        own = load_table(table.title)
     except TableError:
         return table  # somebody's own; nothing to compare it with
     if own.sha256 != table.sha256:
-        raise ManifestError(
-            f"{folder / TABLE}: differs from {table.name}@{table.version} in {FOLDER.name} of this suite"
-        )
+        raise ManifestError(f"{folder / TABLE}: differs from {table.title} in {FOLDER.name} of this suite")
     return table
 
 
@@ -359,7 +352,5 @@ def write_report(report: Report, path: Path) -> None:
         "passed": report.passed,
         "cases": [_plain(one) for one in sorted(report.judgements, key=lambda one: one.case)],
     }
-    try:
+    with failing(path, "cannot be written"):
         write_whole(path, f"{json.dumps(data, indent=1, sort_keys=True)}\n".encode())
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be written: {error.strerror}") from error

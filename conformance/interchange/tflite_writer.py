@@ -92,7 +92,7 @@ class Writer:
 
     def model(self, inputs: Sequence[int], outputs: Sequence[int]) -> bytes:
         """The flatbuffer."""
-        from ai_edge_litert import schema_py_generated as schema
+        from ai_edge_litert import schema_py_generated as schema  # optional
 
         graph, buffers = schema.SubGraphT(), [schema.BufferT()]
         graph.tensors = [_tensor(schema, i, tensor, buffers) for i, tensor in enumerate(self.tensors)]

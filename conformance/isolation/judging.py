@@ -14,7 +14,7 @@ _CONFORMANCE = (
     *("cases", "compare", "covering", "findings", "judge", "predicates", "record.certificate", "record.folder"),
     *("record.journal", "report", "table", "verify"),
     *("fuzz.observe", "fuzz.programs", "fuzz.stream"),
-    *("run.drawing", "run.execution", "run.one_case", "run.selection", "run.session", "run.tagging"),
+    *("run.drawing", "run.execution", "run.observation", "run.one_case", "run.selection", "run.session", "run.tagging"),
 )
 _REFERENCE = ("arithmetic", "integer", "onnx_golden", "onnx_node")
 JUDGES = (

@@ -39,22 +39,30 @@ class MachineError(RuntimeError):
 
 @dataclass
 class Machine:
-    """Runs `module:function`, which takes a blob and tensors and returns tensors, in a child process."""
+    """Runs `module:function`, which takes a blob and tensors and returns tensors, in a child process.
+
+    It is a backend's runtime, too: loading gives the blob itself, which the child keeps or loads for every run.
+    """
 
     function: str
     timeout: float = TIMEOUT
     _child: subprocess.Popen[bytes] | None = field(default=None, repr=False)
     _wire: Any = field(default=None, repr=False)
 
-    def run(self, blob: bytes, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    def load(self, processed_bytes: bytes, compile_specs: object = ()) -> bytes:
+        return processed_bytes
+
+    def run(self, handle: bytes, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """The outputs. Raises MachineError; its message is the same for the same job."""
         if self._child is None or self._child.poll() is not None:
             self._start()
             self._answer(START)
-        answer = self._answer(self.timeout, (bytes(blob), [pack(x) for x in inputs]))
+        answer = self._answer(self.timeout, (bytes(handle), [pack(x) for x in inputs]))
         if isinstance(answer, str):
             raise MachineError(answer)
         return [unpack(x) for x in answer]
+
+    execute = run
 
     def _start(self) -> None:
         ours, theirs = socket.socketpair()

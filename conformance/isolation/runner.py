@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from npu_assay.conformance.common.describing import describe, without_addresses
+from npu_assay.conformance.common.escaped import beginning
 from npu_assay.conformance.fuzz import answering as random_answering
 from npu_assay.conformance.isolation import clean_process, frames, leaks
 from npu_assay.conformance.isolation.bindings import Bindings
@@ -212,4 +213,4 @@ def take(file: int) -> str:
     data = os.pread(file, 4 * SHOWN, 0).decode("utf-8", "replace").strip()
     os.ftruncate(file, 0)
     line = without_addresses(data.splitlines()[0]) if data else ""
-    return (line if len(line) <= SHOWN else f"{line[:SHOWN]}...") or "blank lines"
+    return beginning(line, SHOWN) or "blank lines"

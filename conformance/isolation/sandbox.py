@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 
 from npu_assay.conformance.common.describing import message, type_name
 from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.common.escaped import beginning
 from npu_assay.conformance.isolation.forking import close_files, fork
 from npu_assay.conformance.isolation.limits import (
     MEBI,
@@ -78,9 +79,9 @@ def _answer(process: int, reading: int, limits: Limits) -> bytes:
     if kind == ANSWER:
         return text
     if kind == REFUSED:
-        raise UsageError(_shortened(text.decode("utf-8", "replace")))
+        raise UsageError(beginning(text.decode("utf-8", "replace"), LONGEST))
     if kind == FAILED:
-        raise _Failure(_shortened(text.decode("utf-8", "replace")))
+        raise _Failure(beginning(text.decode("utf-8", "replace"), LONGEST))
     raise _Failure(_ended(process))
 
 
@@ -104,10 +105,6 @@ def _read(process: int, reading: int, size: int | None, limits: Limits, bound: i
 
 def _too_much(limits: Limits) -> str:
     return f"{limits.too_much} (--memory)"
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 
 def _ended(process: int) -> str:
@@ -144,7 +141,8 @@ def _serve(prepare: Prepare, limits: Limits, writing: int) -> None:
         kind, answer = ANSWER, work()
     except BaseException as error:  # noqa: BLE001  (a file may make anything raise, SystemExit included)
         kind, answer = _described(error, limits)
-    _write(writing, kind + answer)
+    for part in (kind, answer):  # not together: there may be no memory for a copy
+        _write(writing, part)
 
 
 def _leave(writing: int) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from npu_assay.conformance.judge.gates import Output
+from npu_assay.conformance.judge.gates import Output, element, place
 from npu_assay.conformance.judge.influence import Influence, number_at
 from npu_assay.conformance.judge.numerics import Golden, beside
 from npu_assay.conformance.programs.graph import Graph
@@ -52,7 +52,7 @@ def _off(output: Output) -> Tensor:
 
 def _element(graph: Graph, influence: Influence, number: int, output: Output, at: int) -> Element:
     shape = output.real.shape
-    index = tuple(int(place) for place in torch.unravel_index(torch.tensor(at), shape))
+    index = place(output.real, at)
     found, expected, allowed = _compared(output, at)
     return Element(
         output.name,
@@ -60,9 +60,9 @@ def _element(graph: Graph, influence: Influence, number: int, output: Output, at
         found,
         expected,
         allowed,
-        rounded(_at(output.real, at)),
-        rounded(_at(output.bounded.value, at)),
-        rounded(_at(output.bounded.error.expand(shape), at)),
+        rounded(element(output.real, at)),
+        rounded(element(output.bounded.value, at)),
+        rounded(element(output.bounded.error.expand(shape), at)),
         dict(influence.on(number, index)) or dict(_here(graph, index, shape)),
     )
 
@@ -71,11 +71,11 @@ def _compared(output: Output, at: int) -> tuple[Number, Number, Number]:
     """What was found, expected and allowed by gate 1: codes, or reals to the last bit, or None."""
     codes = output.codes
     if codes is not None:
-        allowed = rounded(_at(codes.allowed.expand_as(codes.actual), at))
-        return int(_at(codes.actual, at)), int(_at(codes.expected, at)), allowed
+        allowed = rounded(element(codes.allowed.expand_as(codes.actual), at))
+        return int(element(codes.actual, at)), int(element(codes.expected, at)), allowed
     if output.exact is None:
         return None, None, None
-    return float(f"{_at(output.real, at):.{DIGITS}g}"), float(f"{_at(output.exact, at):.{DIGITS}g}"), 0
+    return float(f"{element(output.real, at):.{DIGITS}g}"), float(f"{element(output.exact, at):.{DIGITS}g}"), 0
 
 
 def _here(graph: Graph, index: Sequence[int], shape: Sequence[int]) -> Iterator[tuple[str, Number]]:
@@ -84,7 +84,3 @@ def _here(graph: Graph, index: Sequence[int], shape: Sequence[int]) -> Iterator[
         sizes = value.shape
         if len(sizes) == len(shape) and all(n in (1, whole) for n, whole in zip(sizes, shape, strict=True)):
             yield value.name, number_at(value, [min(at, n - 1) for at, n in zip(index, sizes, strict=True)])
-
-
-def _at(tensor: Tensor, at: int) -> float:
-    return float(tensor.flatten()[at])

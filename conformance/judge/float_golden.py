@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from typing import Any
 
 import torch
@@ -26,21 +25,18 @@ from npu_assay.conformance.judge.integer_golden import (
     affine,
     operands,
     step_quants,
-    substitute,
     with_moved_quants,
 )
+from npu_assay.conformance.judge.result_types import result_type
 from npu_assay.conformance.programs.build import has_channels, materialise
-from npu_assay.conformance.programs.edge_form import typed
-from npu_assay.conformance.programs.graph import Graph, Quant, Ref, Step, Value, references
+from npu_assay.conformance.programs.graph import Graph, Quant, Ref, Step, Value, references, substitute
 from npu_assay.conformance.record.results import NOISE
-from npu_assay.partitioners.exir.ops import DEQUANTIZE, QUANTIZE, edge_op
 from npu_assay.reference import golden, integer
 from npu_assay.reference.affine import Affine
 from npu_assay.reference.arithmetic.xnnpack import is_matrix_product
 from npu_assay.reference.golden import Bounded, Codes, GoldenError, accuracy_xnnpack
 from npu_assay.reference.golden.special import anything, other_class, unknown
 from npu_assay.reference.integer import QTensor
-from npu_assay.reference.operators.home import BYTES, FIRST, FLOATING, TOTAL
 from npu_assay.reference.operators.lookup import is_indices
 
 
@@ -87,8 +83,6 @@ class _Node:
 
 
 NOTHING = Exact({}, {}, {})
-OPERANDS, FACTORS = ("number", "Optional[number]", "Tensor"), ("alpha", "beta")
-"""Types of arguments in schemas that give a result its type, also as numbers; and those that do not, by name."""
 
 
 def walk(graph: Graph, scheme: str | None, delegated: bool, exact: Exact = NOTHING) -> Walk:
@@ -134,60 +128,6 @@ def _last(node: _Node) -> Bounded | None:
     if result is None or node.quant is None:
         return None if result is None else result.real
     return golden.quantised(result.real, affine(node.quant), result.error_bound, on_grid=result.on_grid)
-
-
-def result_type(step: Step, given: Sequence[torch.dtype], ranks: Sequence[int] = ()) -> torch.dtype:
-    """The dtype that a step computes in and returns, unless its result is quantized. ranks: of operands."""
-    options = dict(step.kwargs)
-    named = options.get("dtype") or options.get("out_dtype")
-    if step.op in QUANTIZE:
-        named = step.args[-1]
-    kind, rule = golden.result_kind(step.op), golden.dtype_rule(step.op)
-    if kind == "truths":
-        return torch.uint8 if rule == BYTES and given[0] == torch.uint8 else torch.bool
-    if kind == "indices":
-        return torch.int64
-    if named is not None:
-        found: torch.dtype = typed(named)
-        return found
-    if step.op in DEQUANTIZE or step.dynamic is not None or not given:
-        return torch.float32
-    if rule == FIRST:
-        return given[0]
-    joined = _joined(given, ranks)
-    if joined.is_floating_point:
-        return joined
-    if rule == TOTAL:
-        return torch.int64
-    numbers = _numbers(step)
-    if rule == FLOATING or any(isinstance(number, float) for number in numbers):
-        return torch.float32
-    whole = any(not isinstance(number, bool) for number in numbers)
-    return torch.int64 if joined == torch.bool and whole else joined
-
-
-def _joined(given: Sequence[torch.dtype], ranks: Sequence[int]) -> torch.dtype:
-    """The type of a result; an operand without dimensions changes that of others to another category alone."""
-    joined = reduce(torch.promote_types, given)
-    wide = [dtype for dtype, rank in zip(given, ranks or (1,) * len(given), strict=True) if rank]
-    most = reduce(torch.promote_types, wide) if wide else joined
-    return joined if _category(joined) > _category(most) else most
-
-
-def _category(dtype: torch.dtype) -> tuple[bool, bool]:
-    """Truths, whole numbers and reals, in order."""
-    return dtype.is_floating_point, dtype != torch.bool
-
-
-def _numbers(step: Step) -> list[Any]:
-    """The numbers among a step's arguments that are operands, as tensors are; not its axes, sizes and factors."""
-    schema, named = edge_op(step.op).schema, dict(step.kwargs)
-    if schema is None:
-        return []
-    for argument, given in zip(schema.arguments, step.args, strict=False):
-        named[argument.name] = given
-    operands = [a.name for a in schema.arguments if str(a.type) in OPERANDS and a.name not in FACTORS]
-    return [named[name] for name in operands if isinstance(named.get(name), (int, float))]
 
 
 def real_value(value: Value) -> Bounded:
@@ -237,7 +177,7 @@ class _Arithmetic:
         """A step's outputs. exact: operands are known exactly, also the codes of one quantized at run time."""
         if step.dynamic is not None:
             operands = self._chosen(step, operands, exact)
-        args, kwargs = substitute(step.args, operands), dict(step.kwargs)
+        args, kwargs = substitute(step.args, operands.__getitem__), dict(step.kwargs)
         if self.scheme == TOSA and self.y is None:  # a part of the program may be on the device
             args = golden.rounded_operands(step.op, args)
         if not self.dtype.is_floating_point and golden.result_kind(step.op) == "reals":

@@ -86,9 +86,9 @@ def finite(run: Walk, index: int, output: Tensor) -> str:
     if not bool(wrong.any()):
         return ""
     at = _first(wrong)
-    expected = _at(golden.value, at)
+    expected = element(golden.value, at)
     what = "a finite number" if math.isfinite(expected) else f"{expected}"
-    return f"{_subscript(wrong, at)} = {_at(output, at)}, expected {what}{_count(wrong)}"
+    return f"{subscript(wrong, at)} = {element(output, at)}, expected {what}{_count(wrong)}"
 
 
 def on_grid(run: Walk, index: int, output: Tensor) -> str:
@@ -104,9 +104,9 @@ def on_grid(run: Walk, index: int, output: Tensor) -> str:
     if not bool(off.any()):
         return ""
     at = _first(off)
-    scale = unit if isinstance(unit, float) else _at(unit.expand_as(steps), at)
+    scale = unit if isinstance(unit, float) else element(unit.expand_as(steps), at)
     limits = f"codes {quant.qmin}..{quant.qmax} of scale {scale:g}, zero point {quant.zero_point}"
-    return f"{_subscript(off, at)} = {_at(output, at):g}, expected one of {limits}{_count(off)}"
+    return f"{subscript(off, at)} = {element(output, at):g}, expected one of {limits}{_count(off)}"
 
 
 FORM: Mapping[str, Fault] = MappingProxyType({"shape": shape, "dtype": dtype, "finite": finite, "on_grid": on_grid})
@@ -162,10 +162,10 @@ def gate1(output: Output) -> tuple[str, dict[str, float]]:
     if not bool(wrong.any()):
         return "", metrics
     at = int((distance - codes.allowed).argmax())
-    allowed = _at(codes.allowed.expand_as(distance), at)
-    metrics["excess"] = _at(distance, at) - allowed
+    allowed = element(codes.allowed.expand_as(distance), at)
+    metrics["excess"] = element(distance, at) - allowed
     how = "exact" if allowed == 0 else f"+- {allowed:g} LSB"
-    return f"{_found(output, at)}, expected {_at(codes.expected, at):g} ({how}){_count(wrong)}", metrics
+    return f"{_found(output, at)}, expected {element(codes.expected, at):g} ({how}){_count(wrong)}", metrics
 
 
 def _same_reals(output: Output, exact: Tensor) -> tuple[str, dict[str, float]]:
@@ -175,9 +175,9 @@ def _same_reals(output: Output, exact: Tensor) -> tuple[str, dict[str, float]]:
         return "", metrics
     distance = torch.where(wrong, (output.real - exact).abs(), -1.0)
     at = int(distance.argmax())
-    found, expected = (f"{_at(tensor, at):.9g}" for tensor in (output.real, exact))
-    message = f"{output.name}{_subscript(wrong, at)} = {found}, expected {expected} (exact){_count(wrong)}"
-    return message, metrics | {"excess": _at(distance, at)}
+    found, expected = (f"{element(tensor, at):.9g}" for tensor in (output.real, exact))
+    message = f"{output.name}{subscript(wrong, at)} = {found}, expected {expected} (exact){_count(wrong)}"
+    return message, metrics | {"excess": element(distance, at)}
 
 
 def gate2(output: Output) -> tuple[str, dict[str, float]]:
@@ -196,7 +196,10 @@ def gate2(output: Output) -> tuple[str, dict[str, float]]:
     text = (
         f"{output.name}: {rate:.2%} of codes are not the nearest (limit {rate_limit:.2%}), mean error {bias:+.4f} LSB"
     )
-    return f"{text} (limit {bias_limit:.4f}); {_found(output, at)}, nearest {_at(codes.legal.nearest, at):g}", metrics
+    return (
+        f"{text} (limit {bias_limit:.4f}); {_found(output, at)}, nearest {element(codes.legal.nearest, at):g}",
+        metrics,
+    )
 
 
 def gate3(output: Output) -> tuple[str, dict[str, float]]:
@@ -227,10 +230,10 @@ def _within(output: Output, golden: Bounded, distance: Tensor) -> tuple[str, dic
     if not bool(wrong.any()):
         return "", metrics
     at = int(torch.where(wrong, distance - bound, -torch.inf).argmax())
-    metrics["excess"] = _at(distance, at) - _at(bound, at)
-    found = f"{output.name}{_subscript(distance, at)} = {_at(output.real, at):.6g}"
-    lsb = "" if output.codes is None else f", {_at(bound, at) / output.unit:.3g} LSB"
-    expected = f"{_at(golden.value, at):.6g} +- {_at(bound, at):.3g}{lsb} (float)"
+    metrics["excess"] = element(distance, at) - element(bound, at)
+    found = f"{output.name}{subscript(distance, at)} = {element(output.real, at):.6g}"
+    lsb = "" if output.codes is None else f", {element(bound, at) / output.unit:.3g} LSB"
+    expected = f"{element(golden.value, at):.6g} +- {element(bound, at):.3g}{lsb} (float)"
     return f"{found}, expected {expected}{_count(wrong)}", metrics
 
 
@@ -315,13 +318,14 @@ def _unit(quant: Quant, rank: int) -> float | Tensor:
     return torch.tensor(quant.scale, dtype=torch.float32).to(torch.float64).reshape(sizes)
 
 
-def _subscript(tensor: Tensor, at: int) -> str:
+def place(tensor: Tensor, at: int) -> tuple[int, ...]:
+    """The index of the element at a flat index."""
+    return tuple(int(index) for index in torch.unravel_index(torch.tensor(at), tensor.shape))
+
+
+def subscript(tensor: Tensor, at: int) -> str:
     """`[0,3]` for a flat index."""
-    place = []
-    for size in reversed(tensor.shape):
-        place.append(at % size)
-        at //= size
-    return f"[{','.join(map(str, reversed(place)))}]"
+    return f"[{','.join(map(str, place(tensor, at)))}]"
 
 
 def _first(flags: Tensor) -> int:
@@ -330,10 +334,10 @@ def _first(flags: Tensor) -> int:
 
 def _found(output: Output, at: int) -> str:
     actual = output.real if output.codes is None else output.codes.actual
-    return f"{output.name}{_subscript(actual, at)} = {_at(actual, at):g}"
+    return f"{output.name}{subscript(actual, at)} = {element(actual, at):g}"
 
 
-def _at(tensor: Tensor, at: int) -> float:
+def element(tensor: Tensor, at: int) -> float:
     """The element at a flat index."""
     return float(tensor.flatten()[at])
 

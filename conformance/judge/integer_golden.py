@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 from torch import Tensor
 
+from npu_assay.conformance.common.memory import keep
 from npu_assay.conformance.programs.build import has_channels, materialise
-from npu_assay.conformance.programs.graph import Graph, Quant, Ref, Step, references
+from npu_assay.conformance.programs.graph import Graph, Quant, Ref, Step, references, substitute
 from npu_assay.reference import integer
 from npu_assay.reference.affine import Affine
 from npu_assay.reference.golden.aten import bound
@@ -24,7 +24,7 @@ PAD = "aten.constant_pad_nd.default"
 TFLITE, TOSA, XNNPACK = "tflite_double_round", "tosa_single_round", "xnnpack_fp32"
 
 
-@lru_cache(maxsize=1024)
+@keep(1024)
 def affine(quant: Quant) -> Affine:
     """A per-tensor quantization as a type of `reference`. Raises GoldenError for any other."""
     if isinstance(quant.scale, tuple):
@@ -33,15 +33,6 @@ def affine(quant: Quant) -> Affine:
         return Affine(quant.scale, quant.zero_point, quant.qmin, quant.qmax)
     except ValueError as error:
         raise GoldenError(f"quantization of an output: {error}") from error
-
-
-def substitute(argument: Any, found: Mapping[Ref, Any]) -> Any:
-    """A step's argument with its references replaced."""
-    if isinstance(argument, Ref):
-        return found[argument]
-    if isinstance(argument, tuple):
-        return tuple(substitute(item, found) for item in argument)
-    return argument
 
 
 def operands(step: Step, scheme: str = TFLITE) -> tuple[Ref, ...]:
@@ -117,11 +108,6 @@ class Exact:
         return ref in self.codes or ref in self.reals or ref in self.near
 
 
-def exact_codes(graph: Graph, scheme: str = TFLITE) -> dict[Ref, QTensor]:
-    """The codes of `exact_values`."""
-    return exact_values(graph, scheme).codes
-
-
 def exact_values(graph: Graph, scheme: str = TFLITE) -> Exact:
     """The exact golden of every value and every step's output; none where it cannot be known to the last bit.
 
@@ -162,7 +148,7 @@ def _integer_step(step: Step, quant: Quant | None, found: Exact, scheme: str) ->
     if any(ref not in known for ref in refs):
         return {}
     y = affine(quant)
-    codes = integer.run(step.op, substitute(step.args, known), dict(step.kwargs), y, scheme)
+    codes = integer.run(step.op, substitute(step.args, known.__getitem__), dict(step.kwargs), y, scheme)
     return {Ref(step.name, index): QTensor(c, y.scale, y.zero_point) for index, c in enumerate(codes)}
 
 
@@ -171,7 +157,7 @@ def _plain_step(step: Step, found: Exact) -> dict[Ref, Tensor]:
     known: Mapping[Ref, Any] = {**found.codes, **found.reals}
     if any(ref not in known for ref in references(step.args)):
         return {}
-    outputs = tosa.run_plain(step.op, substitute(step.args, known), dict(step.kwargs))
+    outputs = tosa.run_plain(step.op, substitute(step.args, known.__getitem__), dict(step.kwargs))
     return {Ref(step.name, index): y for index, y in enumerate(outputs) if not is_indices(step.op, index)}
 
 
@@ -183,10 +169,10 @@ def _real_step(step: Step, found: Exact) -> None:
     outputs: tuple[Tensor | Bounded, ...]
     if step.dynamic is not None:
         known: Mapping[Ref, Any] = {**found.codes, **found.reals}
-        outputs = integer.run_dynamic(step.op, substitute(step.args, known), dict(step.kwargs))
+        outputs = integer.run_dynamic(step.op, substitute(step.args, known.__getitem__), dict(step.kwargs))
     else:
         reals = {ref: found.reals[ref] if ref in found.reals else integer.reals(found.codes[ref]) for ref in refs}
-        outputs = integer.run_reals(step.op, substitute(step.args, reals), dict(step.kwargs))
+        outputs = integer.run_reals(step.op, substitute(step.args, reals.__getitem__), dict(step.kwargs))
     for index, real in enumerate(outputs):
         ref = Ref(step.name, index)
         if isinstance(real, Bounded):

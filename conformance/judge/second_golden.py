@@ -12,8 +12,7 @@ from collections.abc import Callable
 from torch import Tensor
 
 from npu_assay.conformance.judge.float_golden import real_value
-from npu_assay.conformance.judge.integer_golden import substitute
-from npu_assay.conformance.programs.graph import Graph, Ref
+from npu_assay.conformance.programs.graph import Graph, Ref, substitute
 from npu_assay.conformance.record.results import GOLDEN, Failure
 from npu_assay.reference import golden, onnx_golden
 from npu_assay.reference.golden import Bounded, GoldenError
@@ -46,7 +45,7 @@ def disagreements(graph: Graph, compare: Compare = onnx_golden.disagreement) -> 
     reals: dict[Ref, Bounded] = {Ref(value.name): real_value(value) for value in graph.values}
     found = []
     for step in graph.steps:
-        args, kwargs = substitute(step.args, reals), dict(step.kwargs)
+        args, kwargs = substitute(step.args, reals.__getitem__), dict(step.kwargs)
         results = golden.run(step.op, args, kwargs)
         reals.update({Ref(step.name, index): result for index, result in enumerate(results)})
         if sum(result.value.numel() for result in results) > MOST:

@@ -18,12 +18,12 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
 from multiprocessing.process import BaseProcess
 
 import torch
 
 from npu_assay.conformance.backend.loading import load_backend
+from npu_assay.conformance.common.memory import keep
 from npu_assay.conformance.mutation.catalogue import load_faults
 from npu_assay.conformance.mutation.trial import Outcome, Right, trial
 from npu_assay.conformance.programs.graph import Case
@@ -57,12 +57,12 @@ class _Context:
     right: Right
 
 
-@lru_cache(maxsize=1)
+@keep(1)
 def _context(job: Job) -> _Context:
     torch.set_num_threads(1)
     table, backend = load_table(job.table), load_backend(job.backend)
     by_id = {case.id: case for case in all_cases(table)}
-    right = lru_cache(maxsize=None)(lambda name: run_case(by_id[name], backend, table))
+    right = keep(len(by_id))(lambda name: run_case(by_id[name], backend, table))
     faults = {fault.id: fault for fault in load_faults(job.backend, job.catalogue)}
     context = _Context(table, tuple(by_id.values()), faults, lambda case: right(case.id))
     gc.freeze()  # what is loaded by now stays, so the collector need not look at it

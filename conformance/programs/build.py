@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -45,26 +46,14 @@ from npu_assay.partitioners.exir.ops import (
     edge_op,
 )
 
-# The storage range of each code type: what quantize and dequantize nodes are given.
-DTYPES: Mapping[str, torch.dtype] = {
-    "int8": torch.int8,
-    "uint8": torch.uint8,
-    "int16": torch.int16,
-    "int32": torch.int32,
-}
-# The types of plain numbers.
+DTYPES: Mapping[str, torch.dtype] = {name: getattr(torch, name) for name in ("int8", "uint8", "int16", "int32")}
+"""The storage range of each code type: what quantize and dequantize nodes are given."""
 REALS: Mapping[str, torch.dtype] = {
-    "float16": torch.float16,
-    "bfloat16": torch.bfloat16,
-    "float32": torch.float32,
-    "float64": torch.float64,
-    "int8": torch.int8,
-    "uint8": torch.uint8,
-    "int16": torch.int16,
-    "int32": torch.int32,
-    "int64": torch.int64,
-    "bool": torch.bool,
+    **{name: getattr(torch, name) for name in ("float16", "bfloat16", "float32", "float64")},
+    **DTYPES,
+    **{name: getattr(torch, name) for name in ("int64", "bool")},
 }
+"""The types of plain numbers."""
 CODES = (-128, 127)
 """The codes of an activation that is quantized at run time."""
 EPSILON = 2.0**-12
@@ -86,16 +75,9 @@ def materialise(value: Value) -> Tensor:
     return codes.to(DTYPES[value.quant.dtype])
 
 
-def _count(shape: tuple[int, ...]) -> int:
-    count = 1
-    for size in shape:
-        count *= size
-    return count
-
-
 def _repeated(numbers: Tensor, shape: tuple[int, ...]) -> Tensor:
     """`numbers` one after another, from the start again when they run out, in shape `shape`."""
-    index = torch.arange(_count(shape)) % numbers.numel()
+    index = torch.arange(math.prod(shape)) % numbers.numel()
     return numbers[index].reshape(shape)
 
 
@@ -105,7 +87,7 @@ def _codes(shape: tuple[int, ...], fill: Fill, quant: Quant) -> Tensor:
     if fill.kind == "random":
         return torch.randint(low, high + 1, shape, generator=torch.Generator().manual_seed(fill.seed))
     if fill.kind == "one_hot":
-        codes = torch.full((_count(shape),), zero)
+        codes = torch.full((math.prod(shape),), zero)
         codes[fill.index] = high
         return codes.reshape(shape)
     if fill.kind == "list":
@@ -115,7 +97,7 @@ def _codes(shape: tuple[int, ...], fill: Fill, quant: Quant) -> Tensor:
         steps = torch.tensor(fill.values) * torch.tensor(1.0 / quant.scale)
         return _repeated(steps.round().add_(zero).clamp_(low, high).to(torch.int64), shape)
     if fill.kind in ("all_codes", "ramp"):
-        return torch.arange(_count(shape)).remainder(high - low + 1).add(low).reshape(shape)
+        return torch.arange(math.prod(shape)).remainder(high - low + 1).add(low).reshape(shape)
     constants = {"min": (low,), "max": (high,), "zero": (zero,), "alternating": (low, high)}
     if fill.kind not in constants:
         raise ValueError(
@@ -144,7 +126,7 @@ def _floats(shape: tuple[int, ...], fill: Fill) -> Tensor:
 
 def model_inputs(graph: Graph) -> tuple[Tensor, ...]:
     """The model's inputs. A quantized one is scale * (code - zero point), or reals: quantizing it gives the codes."""
-    return tuple(_real(value) for value in graph.values if not value.constant)
+    return tuple(_real(value) for value in graph.inputs)
 
 
 def _real(value: Value) -> Tensor:

@@ -8,12 +8,12 @@ arguments in the form in which torch's dispatcher hands them on.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from typing import Any, Protocol
 
 import torch
 from torch import fx
 
+from npu_assay.conformance.common.memory import keep
 from npu_assay.partitioners.exir.ops import dim_order_format, edge_op
 
 Args = Sequence[Any]
@@ -42,7 +42,7 @@ Form = Callable[[Emit, Scalar, str, Args, Kwargs], Output]
 Parameter = tuple[str, str, int | None, bool, bool, Any]
 
 
-@cache
+@keep(4096)
 def _parameters(op: str) -> tuple[Parameter, ...]:
     """(name, type, fixed list length, keyword only, has default, default) of each schema argument."""
     schema = edge_op(op).schema
@@ -116,10 +116,6 @@ def _items(emit: Emit, node: fx.Node) -> Output:
     return [emit("getitem", (node, index), {}) for index in range(len(node.meta["val"]))].__getitem__
 
 
-def _rank(node: fx.Node) -> int:
-    return len(node.meta["val"].shape)
-
-
 def _as_is(emit: Emit, scalar: Scalar, op: str, args: Args, kwargs: Kwargs) -> Output:
     node = emit(op, *normalise(op, args, kwargs))
     return _items(emit, node) if isinstance(node.meta["val"], tuple) else _single(node)
@@ -150,7 +146,7 @@ def _lifted(emit: Emit, scalar: Scalar, number: float, dtype: torch.dtype) -> fx
 def _squeeze(emit: Emit, scalar: Scalar, op: str, args: Args, kwargs: Kwargs) -> Output:
     """squeeze, squeeze.dim and squeeze.dims: always the list form."""
     x, *rest = normalise(op, args, kwargs)[0]
-    dims = rest[0] if rest else list(range(_rank(x)))
+    dims = rest[0] if rest else list(range(len(x.meta["val"].shape)))
     return _single(emit("aten.squeeze_copy.dims", (x, dims if isinstance(dims, list) else [dims]), {}))
 
 

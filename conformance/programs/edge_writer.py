@@ -6,7 +6,7 @@ import operator
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from functools import cache, lru_cache, partial
+from functools import partial
 from typing import Any
 
 import torch
@@ -31,6 +31,7 @@ from torch.fx.experimental.symbolic_shapes import (
 )
 from torch.utils._sympy.value_ranges import ValueRanges
 
+from npu_assay.conformance.common.memory import keep, once
 from npu_assay.conformance.programs.edge_form import Output, edge_form, layer_in_parts
 from npu_assay.partitioners.exir.ops import DEQUANTIZE, QUANTIZE, edge_op, node_name
 from npu_assay.partitioners.exir.program import EdgeProgram
@@ -97,7 +98,7 @@ def _tensors(argument: Any) -> Any:
     return argument.value if isinstance(argument, _Constant) else argument
 
 
-@lru_cache(maxsize=16384)
+@keep(16384)
 def _infer(op: str, args: tuple[Any, ...], kwargs: tuple[tuple[str, Any], ...]) -> tuple[bool, list[Meta]]:
     """Shape, strides and type of an operator's outputs, by running it on tensors without data.
 
@@ -107,7 +108,7 @@ def _infer(op: str, args: tuple[Any, ...], kwargs: tuple[tuple[str, Any], ...]) 
     return (False, [_meta(result)]) if isinstance(result, Tensor) else (True, [_meta(item) for item in result])
 
 
-@cache
+@once
 def _mode() -> FakeTensorMode:
     """The mode of all fake values here: making one takes as long as writing five nodes, and it keeps no tensors."""
     return FakeTensorMode()

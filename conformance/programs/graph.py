@@ -7,10 +7,11 @@ hashed, printed, compared and sent to another process; `materialise` makes the n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
+
+from npu_assay.conformance.common.memory import keep
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class Ref:
     index: int = 0
 
 
-@lru_cache(maxsize=4096)
+@keep(4096)
 def references(argument: Any) -> tuple[Ref, ...]:
     """Every reference inside an argument, in order."""
     if isinstance(argument, Ref):
@@ -88,11 +89,16 @@ def references(argument: Any) -> tuple[Ref, ...]:
     return ()
 
 
+def substitute(argument: Any, found: Callable[[Ref], Any]) -> Any:
+    """An argument with what is found for each reference in its place."""
+    if isinstance(argument, Ref):
+        return found(argument)
+    return tuple(substitute(item, found) for item in argument) if isinstance(argument, tuple) else argument
+
+
 def renamed(argument: Any, names: Mapping[str, str]) -> Any:
     """An argument with its references to some names as references to others."""
-    if isinstance(argument, Ref):
-        return Ref(names.get(argument.name, argument.name), argument.index)
-    return tuple(renamed(item, names) for item in argument) if isinstance(argument, tuple) else argument
+    return substitute(argument, lambda ref: Ref(names.get(ref.name, ref.name), ref.index))
 
 
 @dataclass(frozen=True)
@@ -141,6 +147,11 @@ class Graph:
         if len(set(names)) < len(names):
             twice = next(name for index, name in enumerate(names) if name in names[:index])
             raise ValueError(f"two parts of a graph are called {twice!r}")
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        """The values that the model is given."""
+        return tuple(value for value in self.values if not value.constant)
 
 
 @dataclass(frozen=True)

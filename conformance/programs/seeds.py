@@ -62,19 +62,18 @@ def opened(graph: Graph) -> Graph:
 
 def fills(graph: Graph) -> Fills:
     """How the numbers of a program's inputs are made, in order."""
-    return tuple(value.fill for value in graph.values if not value.constant)
+    return tuple(value.fill for value in graph.inputs)
 
 
 def sizes(graph: Graph) -> Sizes:
     """The shapes of a program's inputs, in order."""
-    return tuple(value.shape for value in graph.values if not value.constant)
+    return tuple(value.shape for value in graph.inputs)
 
 
 def filled(graph: Graph, fills: Fills, sizes: Sizes | None = None) -> Graph:
     """The program with these numbers and sizes in its inputs. Raises ValueError for another count than it has."""
-    inputs = [value for value in graph.values if not value.constant]
-    shapes = [value.shape for value in inputs] if sizes is None else sizes
-    given = {v.name: replace(v, fill=f, shape=s) for v, f, s in zip(inputs, fills, shapes, strict=True)}
+    shapes = [value.shape for value in graph.inputs] if sizes is None else sizes
+    given = {v.name: replace(v, fill=f, shape=s) for v, f, s in zip(graph.inputs, fills, shapes, strict=True)}
     return replace(graph, values=tuple(given.get(value.name, value) for value in graph.values))
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.common.errors import UsageError, failing
 from npu_assay.conformance.pte.options import Summary
 from npu_assay.files import read_regular
 from npu_assay.partitioners.exir.backend import Backend
@@ -19,10 +19,8 @@ LARGEST = 2**31  # bytes: what a flatbuffer's offsets reach
 
 def read_file(path: Path) -> bytes:
     """The bytes of a model. Raises UsageError."""
-    try:
+    with failing(path, "cannot be read"):
         return read_regular(path, LARGEST)
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
 def load_program(path: Path, data: bytes) -> Program:

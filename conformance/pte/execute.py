@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.common.errors import UsageError, failing
 from npu_assay.conformance.common.npy import FILE, NpyError, npy_arrays
 from npu_assay.conformance.isolation.limits import MEBI
 from npu_assay.conformance.pte.contents import described, load_program, read_file
@@ -61,10 +61,8 @@ def _inputs(request: Request, plan: Plan) -> list[Any]:
 def _arrays(path: Path) -> list[np.ndarray[Any, Any]]:
     """The arrays of an .npy file, or those of an .npz file in its order."""
     try:
-        return npy_arrays(read_regular(path, FILE))
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise UsageError(f"{path}: not an .npy or .npz file that can be read: {reason}") from error
+        with failing(path, "not an .npy or .npz file that can be read"):
+            return npy_arrays(read_regular(path, FILE))
     except NpyError as error:
         raise UsageError(f"{path}: not an .npy or .npz file of plain arrays: {error}") from error
 

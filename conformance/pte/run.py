@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.common.errors import UsageError, failing
 from npu_assay.conformance.isolation.sandbox import Work, confined
 from npu_assay.conformance.pte.options import Request
 from npu_assay.conformance.pte.values import Output, decode, saved
@@ -44,11 +44,8 @@ def _save(path: Path, outputs: Sequence[Output]) -> None:
         arrays = dict(saved(outputs))
     except ValueError as error:
         raise UsageError(f"{path}: cannot be written: {error}") from error
-    try:
-        with replacing(path) as (draft,), draft.open("wb") as file:
-            np.savez(file, **arrays)  # type: ignore[arg-type]  # its stub takes the first of them for a flag
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be written: {error.strerror or error}") from error
+    with failing(path, "cannot be written"), replacing(path) as (draft,), draft.open("wb") as file:
+        np.savez(file, **arrays)  # type: ignore[arg-type]  # its stub takes the first of them for a flag
 
 
 def rows(outputs: Sequence[Output]) -> list[tuple[str, ...]]:

@@ -8,11 +8,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from npu_assay.conformance.common.escaped import counted, listed, plain
+from npu_assay.conformance.common.escaped import counted, listed, plain, shorten
 from npu_assay.conformance.pte.options import Summary
 
 WIDTH = 80
-NAME = 40
+NAME = 40  # characters of a segment's name: the end of a long one is mostly a digest
 SHOWN = 12  # operators of a delegate's blob that are listed
 
 
@@ -20,7 +20,7 @@ def print_summary(console: Console, summary: Summary) -> None:
     """A model: its sizes, then each method."""
     console.print(f"[bold]{escape(plain(summary['file']))}[/]  {summary['bytes']:,} bytes", highlight=False)
     sizes = [("flatbuffer", summary["flatbuffer_bytes"]), *((s["content"], s["bytes"]) for s in summary["segments"])]
-    print_table(console, ("part", "bytes"), [(_shortened(name), f"{size:,}") for name, size in sizes])
+    print_table(console, ("part", "bytes"), [(shorten(name, NAME), f"{size:,}") for name, size in sizes])
     for method in summary["methods"]:
         _print_method(console, method)
 
@@ -44,11 +44,6 @@ def _print_method(console: Console, method: Summary) -> None:
         text = f"memory: {memory['arena_bytes']:,} bytes in {counted(len(memory['arenas']), 'arena')} for "
         text += f"{counted(memory['planned_tensors'], 'tensor')} of {memory['bytes_without_reuse']:,} bytes"
         console.print(f"{text} (reuse {memory['reuse_ratio']})", highlight=False, soft_wrap=False)
-
-
-def _shortened(name: str) -> str:
-    """The name, without the end of a long one, which is mostly a digest."""
-    return name if len(name) <= NAME else f"{name[: NAME - 3]}..."
 
 
 def _operators_text(delegate: Summary) -> str:

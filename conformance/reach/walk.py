@@ -94,10 +94,9 @@ def _told(error: BaseException) -> str:
 
 def open_sizes(graph: Graph) -> Any:
     """The dynamic shapes for `torch.export`; None if all sizes are static."""
-    given = [value for value in graph.values if not value.constant]
-    if not any(value.dynamic for value in given):
+    if not any(value.dynamic for value in graph.inputs):
         return None
-    return tuple(dict.fromkeys(value.dynamic, torch.export.Dim.DYNAMIC) for value in given)
+    return tuple(dict.fromkeys(value.dynamic, torch.export.Dim.DYNAMIC) for value in graph.inputs)
 
 
 def _quantised(program: ExportedProgram, quantizer: Any, inputs: Sequence[Tensor], graph: Graph) -> ExportedProgram:

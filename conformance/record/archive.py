@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from npu_assay.conformance.common.files import unpacked
 from npu_assay.conformance.record.names import FILES, JOURNAL, LIMITS, Contents, PackageError
 from npu_assay.files import read_regular
 
@@ -136,16 +137,7 @@ def _members(archive: zipfile.ZipFile, infos: Sequence[zipfile.ZipInfo]) -> tupl
             problems.append(f"{name} stands twice in the archive")
         else:
             try:
-                files[name] = _read(archive, info)
+                files[name] = unpacked(archive, info)
             except DAMAGED as error:
                 problems.append(f"{name}: its bytes are not those that were packed ({error})")
     return files, problems
-
-
-def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
-    """A member's bytes, of which no more are read than its stated size."""
-    with archive.open(info) as member:
-        data = member.read(info.file_size + 1)
-    if len(data) != info.file_size:
-        raise zipfile.BadZipFile(f"{len(data)} bytes, expected {info.file_size}")
-    return data

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.common.shapes import OF_ANY_KEY, check_shape
 from npu_assay.conformance.fuzz.names import is_program
 from npu_assay.conformance.programs.graph import Case
@@ -64,7 +65,7 @@ OF_PARTS = {"shard": SHAPE_OF_SHARD, "variations": str}
 SHAPE_OF_FUZZ = {"programs": int, "seed": int, "fail": int, "sha256": str}
 
 
-class CertificateError(ValueError):
+class CertificateError(UsageError):
     """A certificate that is not what a run writes."""
 
 

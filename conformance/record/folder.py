@@ -7,34 +7,39 @@ last: a folder without it is incomplete, whatever else is in it.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
-from npu_assay.conformance.record.certificate import Certificate, certificate_text
-from npu_assay.conformance.record.names import CERTIFICATE, FUZZ_JOURNAL, JOURNAL, REPORTS, PackageError
+from npu_assay.conformance.common.errors import UsageError, failing
+from npu_assay.conformance.common.files import write_all
+from npu_assay.conformance.record.certificate import Certificate, certificate_text, read_certificate
+from npu_assay.conformance.record.names import (
+    CERTIFICATE,
+    FUZZ_JOURNAL,
+    JOURNAL,
+    REPORTS,
+    RESULTS,
+    Contents,
+    PackageError,
+)
 from npu_assay.conformance.record.results import CaseResult, to_line
-from npu_assay.files import replacing, write_synced
 
 
-def refuse_foreign(folder: Path) -> None:
-    """Raise PackageError for a folder with files that no run wrote: they must not be removed."""
+def refuse_foreign(folder: Path, own: Collection[str] = (CERTIFICATE, JOURNAL), writer: str = "assay certify") -> None:
+    """Raise PackageError for a folder with files and none of a writer's own: they must not be removed."""
     names = sorted(path.name for path in folder.iterdir())
-    if names and not {CERTIFICATE, JOURNAL} & set(names):
+    if names and not set(own) & set(names):
         raise PackageError(
             f"{folder}: holds other files ({names[0]}{', ...' if names[1:] else ''}); "
-            "expected a new or empty folder, or one that 'assay certify' wrote"
+            f"expected a new or empty folder, or one that '{writer}' wrote"
         )
 
 
-@contextmanager
-def writing(folder: Path) -> Iterator[None]:
+def writing(folder: Path) -> AbstractContextManager[None]:
     """Raise an OSError of the body as a PackageError that names the folder."""
-    try:
-        yield
-    except OSError as error:
-        raise PackageError(f"{folder}: cannot be written: {error.strerror}") from error
+    return failing(folder, "cannot be written", PackageError)
 
 
 def check_target(folder: Path, target: Path) -> None:
@@ -58,6 +63,14 @@ def sha256(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def own_results(contents: Contents) -> tuple[Certificate, str]:
+    """A run's certificate, and the text of the results that it was made of. Raises UsageError for others, or none."""
+    certificate, text = read_certificate(contents.text(CERTIFICATE)), contents.text(RESULTS)
+    if sha256(text) != certificate.results_sha256:
+        raise UsageError(f"{RESULTS} is not the file that {CERTIFICATE} was made of; see 'assay verify'")
+    return certificate, text
+
+
 def write_package(folder: Path, texts: Mapping[str, str], certificate: Certificate) -> None:
     """Write the final files under temporary names, move them into place, the certificate last.
 
@@ -66,8 +79,6 @@ def write_package(folder: Path, texts: Mapping[str, str], certificate: Certifica
     digests = {name: sha256(text) for name, text in texts.items() if name in REPORTS}
     everything = {**texts, CERTIFICATE: certificate_text(replace(certificate, reports=digests))}
     with writing(folder):
-        with replacing(*(folder / name for name in everything)) as drafts:
-            for draft, text in zip(drafts, everything.values(), strict=True):
-                write_synced(draft, text.encode())
+        write_all({folder / name: text for name, text in everything.items()})
         (folder / FUZZ_JOURNAL).unlink(missing_ok=True)
         (folder / JOURNAL).unlink(missing_ok=True)

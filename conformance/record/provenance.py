@@ -15,7 +15,7 @@ def statement(backend: About, table: Table, suite: Mapping[str, str], versions: 
     """Sources, table and versions, by names that an error can show."""
     return {
         **{f"backend's file {name}": digest for name, digest in backend.sources.items()},
-        "table": f"{table.name}@{table.version} {table.sha256}",
+        "table": f"{table.title} {table.sha256}",
         **_common(suite, versions),
         **{f"version of {name}": found for name, found in backend.tools.items()},
     }

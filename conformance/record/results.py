@@ -9,10 +9,11 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.common.shapes import OF_ANY_KEY, check_shape
 from npu_assay.conformance.programs.graph import Case, Graph
 
@@ -102,7 +103,7 @@ SHAPE_OF_TRACE = {"trace": [str]}
 """A further key of a failure that an exception of the backend caused."""
 
 
-class ResultError(ValueError):
+class ResultError(UsageError):
     """A recorded result that cannot be what a run wrote."""
 
 
@@ -224,19 +225,21 @@ def tag_failures(case: Case, verdict: str, reasons: tuple[Reason, ...] | None) -
     if case.expect == "unspecified":
         return ()
     if verdict != case.expect:
-        return (Failure("tag", f"{verdict}, expected {_promise(case)}{_because(reasons or ())}"),)
+        return (Failure("tag", f"{verdict}, expected {promise(case)}{because(reasons or ())}"),)
     told = None if case.reason is None or reasons is None else [r.code for r in reasons]
     if verdict == "reject" and reasons is not None and told is not None and case.reason not in told:
         found = ", ".join(r.code for r in reasons) if reasons else "no reason"
-        return (Failure("reason", f"rejected for {found}, expected {case.reason}{_because(reasons)}"),)
+        return (Failure("reason", f"rejected for {found}, expected {case.reason}{because(reasons)}"),)
     return ()
 
 
-def _promise(case: Case) -> str:
+def promise(case: Case | CaseResult) -> str:
+    """What the table expects of a case, and for which constraint, in words."""
     return case.expect if case.reason is None else f"{case.expect} for {case.reason}"
 
 
-def _because(reasons: tuple[Reason, ...]) -> str:
+def because(reasons: Iterable[Reason]) -> str:
+    """The reasons of a rejection, as the end of a sentence."""
     return "".join(f"; {r.code}: found {r.found}, but {r.sentence}" for r in reasons)
 
 

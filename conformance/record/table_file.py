@@ -17,5 +17,5 @@ def table_of(contents: Contents, certificate: Certificate) -> Table:
     table = read_table(text.encode(), TABLE)
     stated = (certificate.table["name"], certificate.table["version"])
     if stated != (table.name, table.version):
-        raise PackageError(f"{CERTIFICATE} names the table {'@'.join(stated)}, {TABLE} is {table.name}@{table.version}")
+        raise PackageError(f"{CERTIFICATE} names the table {'@'.join(stated)}, {TABLE} is {table.title}")
     return table

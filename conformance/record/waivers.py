@@ -5,11 +5,11 @@ from __future__ import annotations
 import datetime
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from npu_assay.conformance.common.errors import UsageError, nearest
+from npu_assay.conformance.common.errors import UsageError, failing, nearest
+from npu_assay.conformance.common.grouping import grouped_by
 from npu_assay.conformance.common.toml import LARGEST, TomlError, read_toml
 from npu_assay.conformance.record.results import CHECKS, OF_SUITE, CaseResult
 from npu_assay.files import read_regular
@@ -64,9 +64,8 @@ def load_waivers(path: Path) -> tuple[Waiver, ...]:
     Raises WaiverError.
     """
     try:
-        data = read_toml(read_regular(path, LARGEST).decode())
-    except OSError as error:
-        raise WaiverError(f"{path}: cannot read the waivers: {error.strerror}") from error
+        with failing(path, "cannot read the waivers", WaiverError):
+            data = read_toml(read_regular(path, LARGEST).decode())
     except UnicodeDecodeError as error:
         raise WaiverError(f"{path}: cannot read the waivers: not UTF-8 text at byte {error.start}") from error
     except TomlError as error:
@@ -122,8 +121,8 @@ def waived_cases(waivers: Iterable[Waiver], results: Iterable[CaseResult], today
 
 def grouped(waivers: Iterable[Waiver]) -> tuple[tuple[Waiver, ...], ...]:
     """The waivers of each last day, owner and reason together, in this order."""
-    ranked = sorted(waivers, key=lambda waiver: waiver.ground)
-    return tuple(tuple(group) for _, group in groupby(ranked, key=lambda waiver: waiver.ground))
+    groups = grouped_by(waivers, lambda waiver: waiver.ground)
+    return tuple(tuple(groups[ground]) for ground in sorted(groups))
 
 
 def waiver_problems(

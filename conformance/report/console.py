@@ -90,37 +90,38 @@ def progress(console: Console) -> Iterator[PlainProgress]:
         yield BarProgress(console, bar)
 
 
+def _say(console: Console, text: str, markup: bool = True) -> None:
+    """Print a text as it is, which a terminal may break where it likes."""
+    console.print(text, highlight=False, markup=markup, soft_wrap=True)
+
+
 def summary(console: Console, report: Report, folder: Path) -> None:
     """What is wrong, the verdict, and where to read on."""
     _print_findings(console, report)
     for program in report.programs[:SHOWN]:
-        console.print(program_text(report, program), highlight=False, markup=False, soft_wrap=True)
+        _say(console, program_text(report, program), markup=False)
     certificate = report.certificate
     name = plain(report.title)
     counts = certificate.counts
-    console.print(
+    _say(
+        console,
         f"{counted(sum(t.cases > 0 for _, t in report.rows), 'operator')}, {counted(counts['cases'], 'case')}: "
         f"{counts['pass']} pass, "
         f"{counts['fail']} fail, {counts['waived']} waived, {counts['unspecified']} where the table is silent"
         + (f", {counts[UNDECIDED]} undecided" if UNDECIDED in counts else ""),
-        highlight=False,
-        soft_wrap=True,
     )
     if varied := sum(result.side == SIDE for result in report.results):
-        console.print(f"{varied} of these cases are variations of plain programs", highlight=False)
+        _say(console, f"{varied} of these cases are variations of plain programs")
     if certificate.selection.seed:
-        console.print(f"random numbers of seed {certificate.selection.seed}", highlight=False)
+        _say(console, f"random numbers of seed {certificate.selection.seed}")
     if certificate.fuzz is not None:
         fuzz = certificate.fuzz
-        console.print(
-            f"{counted(fuzz.programs, 'random program')} of seed {fuzz.seed}: {fuzz.fail} fail", highlight=False
-        )
+        _say(console, f"{counted(fuzz.programs, 'random program')} of seed {fuzz.seed}: {fuzz.fail} fail")
     if free := free_cases(report.wide):
         text = f"{counted(free, 'case')} may be off by more than 2 LSB or 1 % of the range unnoticed"
-        text += ": 'Wide bounds' in the report"
-        console.print(text, highlight=False, soft_wrap=True)
-    console.print(plain(f"report: {folder / 'report.html'}"), highlight=False, markup=False, soft_wrap=True)
-    console.print(f"trust: {certificate.trust}: {TRUST_MEANS}", highlight=False, markup=False, soft_wrap=True)
+        _say(console, f"{text}: 'Wide bounds' in the report")
+    _say(console, plain(f"report: {folder / 'report.html'}"), markup=False)
+    _say(console, f"trust: {certificate.trust}: {TRUST_MEANS}", markup=False)
     level = certificate.level
     if certificate.certified:
         _print_certified(console, name, certificate)
@@ -128,8 +129,8 @@ def summary(console: Console, report: Report, folder: Path) -> None:
     is_judged = _print_not_shown(console, certificate.backend["spec"], report.results)
     if certificate.passed:
         headline = named("[bold green]PASSED[/]" if is_judged else "[bold yellow]NOT JUDGED[/]", level)
-        console.print(f"{headline}: {escape(name)}{unjudged(level)}", highlight=False, soft_wrap=True)
-        console.print(f"  no certificate: {escape(plain(certificate.objections[0]))}", highlight=False, soft_wrap=True)
+        _say(console, f"{headline}: {escape(name)}{unjudged(level)}")
+        _say(console, f"  no certificate: {escape(plain(certificate.objections[0]))}")
         return
     _print_not_passed(console, name, certificate)
 
@@ -139,8 +140,7 @@ def _print_not_shown(console: Console, backend: str, results: Sequence[CaseResul
     passed = {result.case for result in results if result.status == "pass"}
     hidden = not_shown_here(backend, passed)
     for one in hidden:
-        text = f"not judged on this machine: {WORD}/{one.name}, which a processor with {one.processor} shows"
-        console.print(text, highlight=False, soft_wrap=True)
+        _say(console, f"not judged on this machine: {WORD}/{one.name}, which a processor with {one.processor} shows")
     return not hidden or any(result.case not in one.cases for one in hidden for result in results)
 
 
@@ -149,11 +149,10 @@ def _print_not_passed(console: Console, name: str, certificate: Certificate) -> 
     selection, level = certificate.selection, certificate.level
     failed = "NOT CERTIFIED" if selection.everything else "NOT PASSED"
     headline = named("[bold yellow]UNDECIDED[/]" if certificate.undecided else f"[bold red]{failed}[/]", level)
-    console.print(f"{headline}: {escape(name)}{unjudged(level)}", highlight=False, soft_wrap=True)
+    _say(console, f"{headline}: {escape(name)}{unjudged(level)}")
     for objection in sorted(certificate.objections, key=lambda text: text == selection.objection):
         part = not selection.everything and objection == selection.objection
-        reason = f"  {'no certificate:' if part else 'because'} {escape(plain(objection))}"
-        console.print(reason, highlight=False, soft_wrap=True)
+        _say(console, f"  {'no certificate:' if part else 'because'} {escape(plain(objection))}")
 
 
 def _print_certified(console: Console, name: str, certificate: Certificate) -> None:
@@ -162,12 +161,12 @@ def _print_certified(console: Console, name: str, certificate: Certificate) -> N
     waived = verdict_text(True, counts, NUMBERS).removeprefix("certified")
     color = "green" if not waived else "yellow" if counts["waived"] < counts["pass"] else "red"
     headline = f"{named(f'[bold {color}]CERTIFIED', level)}{waived.upper()}[/]"
-    console.print(f"{headline}: {escape(name)}{unjudged(level)}", highlight=False, soft_wrap=True)
+    _say(console, f"{headline}: {escape(name)}{unjudged(level)}")
 
 
 def _print_findings(console: Console, report: Report) -> None:
     for finding in report.findings[:SHOWN]:
-        console.print(f"\n{finding_text(report, finding)}", highlight=False, markup=False, soft_wrap=True)
+        _say(console, f"\n{finding_text(report, finding)}", markup=False)
     if report.findings:
         rest = len(report.findings) - SHOWN
         console.print(f"\n... and {rest} more findings, see the report\n" if rest > 0 else "")

@@ -73,7 +73,7 @@ class Report:
     @property
     def title(self) -> str:
         """Which backend was run, as the command named it, against which table."""
-        return f"{self.certificate.backend['spec']} against {self.table.name}@{self.table.version}"
+        return f"{self.certificate.backend['spec']} against {self.table.title}"
 
     @property
     def coverage(self) -> Counts | None:
@@ -94,7 +94,7 @@ class Report:
     def rule(self, finding: Finding) -> str:
         """The constraint that a finding is about, in words; "" for one about none, or about none of the row's."""
         rule, row = finding.symptom.rule, self.first(finding).result.row
-        return sentence(self.table, row, rule) if rule is not None else ""
+        return self.table.sentence_of(row, rule)
 
     def first(self, finding: Finding) -> FailedCase:
         """The case that stands for a finding."""
@@ -150,16 +150,12 @@ def command(certificate: Certificate, case: str, path: str = "") -> str:
     return f"PYTHONPATH={shlex.quote(path)} {line}" if path else line
 
 
+def promised(case: Case | CaseResult) -> str:
+    """What the table promises of a case, short."""
+    return f"{case.expect} ({case.reason})" if case.reason else case.expect
+
+
 def _failed(certificate: Certificate, table: Table, result: CaseResult, waived: bool, path: str) -> FailedCase:
-    promise = f"{result.expect} ({result.reason})" if result.reason else result.expect
-    asked = f"{SIDES.get(result.side, result.side)}; the table promises: {promise}"
+    asked = f"{SIDES.get(result.side, result.side)}; the table promises: {promised(result)}"
     again = command(certificate, result.case, path)
-    return FailedCase(result, asked, sentence(table, result.row, result.constraint), again, waived)
-
-
-def sentence(table: Table, row: str, code: str) -> str:
-    """The constraint in words, or "" for cases that are about no constraint of the row."""
-    for constraint in (*table.row(row).constraints, *table.common):
-        if constraint.code == code:
-            return table.sentence(constraint)
-    return ""
+    return FailedCase(result, asked, table.sentence_of(result.row, result.constraint), again, waived)

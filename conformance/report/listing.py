@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from npu_assay.conformance.backend.stated_table import table_of
 from npu_assay.conformance.common.schema import DOCUMENT
 from npu_assay.conformance.programs.graph import Case
+from npu_assay.conformance.report.data import promised
 from npu_assay.conformance.run.selection import all_cases, cases_of
 from npu_assay.conformance.table import Row, Table, TableError, load_table
 from npu_assay.conformance.table.operator_names import called
@@ -27,7 +28,7 @@ def table_text(backend: str, operator: str | None, table: str | None) -> str:
         return "\n".join(_rows(loaded, [loaded.row(name) for name in names]))
     if not names and (known := called(operator, HOMES)):
         told = f"the suite knows {', '.join(known)}, which the table does not list"
-        raise TableError(f"table {loaded.name}@{loaded.version} has no operator {operator!r}; {told}")
+        raise TableError(f"table {loaded.title} has no operator {operator!r}; {told}")
     row = loaded.row(names[0] if names else operator)
     return "\n".join([*_row(loaded, row), *_cases([c for c in cases_of(loaded, row.name) if c.row == row.name])])
 
@@ -35,7 +36,7 @@ def table_text(backend: str, operator: str | None, table: str | None) -> str:
 def _rows(table: Table, rows: Iterable[Row]) -> Iterator[str]:
     """The rows of a table, with how many cases each has in which precisions."""
     counts, shown = Counter(case.row for case in all_cases(table)), list(rows)
-    yield f"{table.name}@{table.version}: {table.source}"
+    yield f"{table.title}: {table.source}"
     width = max(len(row.name) for row in shown)
     for row in shown:
         refused = "refused, although the document lists it" if row in table.refused else ""
@@ -44,7 +45,7 @@ def _rows(table: Table, rows: Iterable[Row]) -> Iterator[str]:
 
 
 def _row(table: Table, row: Row) -> Iterator[str]:
-    yield f"{row.name}  ({table.name}@{table.version})"
+    yield f"{row.name}  ({table.title})"
     yield f"document: {row.document or 'no constraint'}" if row.source == DOCUMENT else _unlisted(row)
     if row.documented_as:
         yield f"in the document: {row.documented_as}"
@@ -85,5 +86,4 @@ def _precision(row: Row, name: str) -> str:
 def _cases(cases: list[Case]) -> Iterator[str]:
     yield f"cases: {len(cases)}"
     for case in cases:
-        promise = f"{case.expect} ({case.reason})" if case.reason else case.expect
-        yield f"  {promise:<36} {case.id}"
+        yield f"  {promised(case):<36} {case.id}"

@@ -35,7 +35,7 @@ def recorded_report(
 
 def _programs(contents: Contents, table: Table) -> tuple[Small, ...]:
     """The random programs. Making them needs torch, which a run without any does without."""
-    from npu_assay.conformance.fuzz.programs import Programs
+    from npu_assay.conformance.fuzz.programs import Programs  # loads torch
     from npu_assay.conformance.fuzz.stream import recorded
 
     return recorded(contents.text(FUZZ), Programs(all_cases(table)))

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from npu_assay.conformance.common.errors import UsageError, nearest
+from npu_assay.conformance.common.errors import UsageError, failing, nearest
+from npu_assay.conformance.common.files import write_all
 from npu_assay.conformance.compare.drift import Drift, Entry
 from npu_assay.conformance.fuzz.programs import Known
 from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.record.results import program_sha256
 from npu_assay.conformance.repro.script import TARGETS, script
 from npu_assay.conformance.run.selection import all_cases
-from npu_assay.files import replacing, write_synced
 
 FOLDER = "repro"
 _UNSAFE = re.compile(r"[^\w.=+-]+")
@@ -39,16 +39,12 @@ def write_scripts(found: Drift, folder: Path) -> str:
         raise UsageError(f"--repros: {folder}: expected a folder, scripts are written beside the results")
     cases, target = _cases(found, found.found), folder / FOLDER
     texts = {f"{file_name(e.result.case)}.py": script(found, e, cases[e.result.case]) for e in found.found}
-    try:
+    with failing(target, "cannot be written"):
         target.mkdir(exist_ok=True)
-        with replacing(*(target / name for name in texts)) as drafts:
-            for draft, text in zip(drafts, texts.values(), strict=True):
-                write_synced(draft, text.encode())
+        write_all({target / name: text for name, text in texts.items()})
         for path in target.glob("*.py"):
             if path.name not in texts:
                 path.unlink()
-    except OSError as error:
-        raise UsageError(f"{target}: cannot be written: {error.strerror}") from error
     return f"{target}: {len(texts)} scripts"
 
 

@@ -24,7 +24,7 @@ def model_source(graph: Graph) -> str:
     made = dict(_constants(graph))
     register = [f'        self.register_buffer("{name}", {text})' for name, text in made.items()]
     init = ["    def __init__(self):", "        super().__init__()", *register, ""] if register else []
-    inputs = "".join(f", {value.name}" for value in graph.values if not value.constant)
+    inputs = "".join(f", {value.name}" for value in graph.inputs)
     body = [f"        {line}" for line in _body(root.graph)]
     return "\n".join(["class Model(torch.nn.Module):", *init, f"    def forward(self{inputs}):", *body])
 
@@ -73,7 +73,7 @@ def number(value: float) -> str:
 
 def input_sources(graph: Graph) -> list[str]:
     """The model's inputs in order."""
-    return [_real(value) for value in graph.values if not value.constant]
+    return [_real(value) for value in graph.inputs]
 
 
 def _constants(graph: Graph) -> Iterator[tuple[str, str]]:

@@ -67,7 +67,7 @@ def script(found: Drift, entry: Entry, case: Case) -> str:
         MODEL=model_source(case.graph),
         INPUTS="".join(f"    {text},\n" for text in input_sources(case.graph)),
         SUBJECT=_subject(found, case),
-        RUN=run if _runs(entry) else "",
+        RUN=run if drift.outcome(entry.result) in (drift.BREAKS, drift.WRONG) else "",
     )
     partitioner = _fill(target.partitioner, OPTIONS=_options(options))
     lower = _export(found, case) + _fill(parts.LOWER, PARTITIONER=partitioner, PRESERVE=_preserve(found, case))
@@ -82,8 +82,8 @@ def title(found: Drift, entry: Entry) -> str:
 
 def _story(found: Drift, entry: Entry, case: Case) -> str:
     promise = "is silent" if case.expect == "unspecified" else f"says {case.expect}"
-    rule = f" ({case.reason}: {sentence(found, case)})" if case.reason else ""
-    table = f"{found.table.name}@{found.table.version}"
+    rule = f" ({case.reason}: {_sentence(found, case)})" if case.reason else ""
+    table = found.table.title
     lines = [
         f"Case {case.id}.",
         f"The table {table} {promise}{rule}; the partitioner: {entry.result.verdict}.",
@@ -93,12 +93,9 @@ def _story(found: Drift, entry: Entry, case: Case) -> str:
     return "\n".join("\n".join(textwrap.wrap(line, WIDTH)) for line in plain) + "\n"
 
 
-def sentence(found: Drift, case: Case) -> str:
+def _sentence(found: Drift, case: Case) -> str:
     """The broken rule in words."""
-    for constraint in (*found.table.row(case.row).constraints, *found.table.common):
-        if constraint.code == case.reason:
-            return found.table.sentence(constraint)
-    return "no rule of the row"
+    return found.table.sentence_of(case.row, case.reason) or "no rule of the row"
 
 
 def _subject(found: Drift, case: Case) -> str:
@@ -141,8 +138,7 @@ def _dynamic(graph: Graph) -> str:
     """The dynamic sizes of the inputs."""
     if not any(value.dynamic for value in graph.values):
         return ""
-    inputs = [value for value in graph.values if not value.constant]
-    axes = [dict.fromkeys(value.dynamic, "torch.export.Dim.DYNAMIC") for value in inputs]
+    axes = [dict.fromkeys(value.dynamic, "torch.export.Dim.DYNAMIC") for value in graph.inputs]
     shapes = ["{" + ", ".join(f"{axis}: {text}" for axis, text in found.items()) + "}" for found in axes]
     return f", dynamic_shapes=({', '.join(shapes)},)"
 
@@ -151,10 +147,6 @@ def _preserve(found: Drift, case: Case) -> str:
     """The operators of the case that `to_edge` must not decompose."""
     kept = sorted({step.op for step in case.graph.steps} & set(found.table.preserve))
     return f", preserve_ops=[{', '.join(f'torch.ops.{name}' for name in kept)}]" if kept else ""
-
-
-def _runs(entry: Entry) -> bool:
-    return drift.outcome(entry.result) in (drift.BREAKS, drift.WRONG)
 
 
 def _end(found: Drift, entry: Entry, case: Case, lower: str, dies: bool) -> str:
@@ -166,7 +158,7 @@ def _end(found: Drift, entry: Entry, case: Case, lower: str, dies: bool) -> str:
             expected, limits = _expected(found, entry, case)
             return lower + _fill(parts.WRONG, EXPECTED=expected, LIMITS=limits)
     if entry.agreement == drift.TABLE_REJECTS:
-        return lower + _fill(parts.TABLE_REJECTS, RULE=sentence(found, case).replace('"', "'"))
+        return lower + _fill(parts.TABLE_REJECTS, RULE=_sentence(found, case).replace('"', "'"))
     return lower + parts.TABLE_ACCEPTS
 
 

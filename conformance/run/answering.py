@@ -216,7 +216,7 @@ def runs(work: Work, lowered: ExportedProgram, given: Inputs, sources: Sources) 
     each input runs at two places, counted from when the program was loaded, or by twos and threes from the beginning.
     """
     graphs = [filled(work.question.graph, *drawn) for drawn in zip(given.runs, given.sizes, strict=True)]
-    sources = sources.and_of(value for value in graphs[0].values if not value.constant)
+    sources = sources.and_of(graphs[0].inputs)
     inputs = list(map(model_inputs, graphs))
     device = _Device(work, lowered)
     work.answer.runs[FIRST] = device.run(inputs[0])

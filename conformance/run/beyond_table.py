@@ -28,13 +28,13 @@ def offers_text(table: Table) -> str:
     """
     rows = list(_rows(table))
     if not rows:
-        raise ValueError(f"{table.name}@{table.version} lists every operator that the suite knows")
+        raise ValueError(f"{table.title} lists every operator that the suite knows")
     head = {
         "schema": 2,
         "name": f"{table.name}{SUFFIX}",
         "version": table.version,
         "backend_id": table.backend_id,
-        "source": f"beside {table.name}@{table.version}",
+        "source": f"beside {table.title}",
         "rescale": table.rescale,
         "offers": True,
         "preserve": list(table.preserve),

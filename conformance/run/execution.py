@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import lru_cache
+from typing import Protocol
 
 import torch
 
 from npu_assay.conformance.backend.loading import load_backend
 from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.common.memory import keep
 from npu_assay.conformance.fuzz.programs import Known
 from npu_assay.conformance.isolation.forkserver import Subject
 from npu_assay.conformance.isolation.judge import load_judges
@@ -39,6 +40,14 @@ DEATH = "the process that ran the case died without an answer"
 Chunk = tuple[str, ...]
 
 
+class Progress(Protocol):
+    """Is told about the run as it goes."""
+
+    def started(self, cases: int) -> None: ...
+
+    def finished(self, result: CaseResult) -> None: ...
+
+
 @dataclass(frozen=True)
 class Job:
     """What a worker needs to know: a backend (name or module:attribute), a table (name or path), blob checks' names.
@@ -58,7 +67,7 @@ class Job:
     level: str = NUMBERS
 
 
-@lru_cache(maxsize=1)
+@keep(1)
 def _context(job: Job) -> tuple[Backend, Table, dict[str, Case]]:
     torch.set_num_threads(1)
     table = load_table(job.table)
@@ -74,7 +83,7 @@ def run_chunk(job: Job, ids: Chunk) -> list[CaseResult]:
     return [run_case(cases[name], backend, table, job.tools, job.level) for name in ids]
 
 
-@lru_cache(maxsize=1)
+@keep(1)
 def known_cases(table: str, seed: int = 0) -> Known:
     """The cases of a table, their random numbers of some seed, and its random programs. Loads no backend."""
     loaded = load_table(table)
@@ -109,19 +118,14 @@ class Pool:
         return self._width
 
 
-def run_all(job: Job, ids: Sequence[str], workers: int, pool: Pool | None = None) -> Iterator[CaseResult]:
-    """Run cases and yield each result as it comes, each case's once.
+def run_all(job: Job, ids: Sequence[str], workers: int) -> Iterator[CaseResult]:
+    """Run cases in so many isolated processes of this machine, and yield each result as it comes, each case's once.
 
-    workers: so many isolated processes of this machine, unless a `pool` is given. A case that ends its process
-    fails, and the others go on. Raises UsageError when no process starts.
+    A case that ends its process fails, and the others go on. Raises UsageError when no process starts.
     """
-    if pool is None:
-        case = made_beforehand(job).case
-        with ProcessPool(Subject(job.backend, job.tools, job.limits), job.table) as processes:
-            yield from processes.run_named(ids, case, workers, level=job.level)
-        return
-    with pool.open(job) as executor:
-        yield from run_on(executor, pool, job, ids)
+    case = made_beforehand(job).case
+    with ProcessPool(Subject(job.backend, job.tools, job.limits), job.table) as processes:
+        yield from processes.run_named(ids, case, workers, level=job.level)
 
 
 def run_on(executor: Executor, pool: Pool, job: Job, ids: Sequence[str]) -> Iterator[CaseResult]:

@@ -6,10 +6,10 @@ import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache
 
 from npu_assay.conformance.cases import NoCasesError, beside, cases_for, every_operator, operators
 from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.common.memory import keep
 from npu_assay.conformance.findings import regression
 from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.programs.variation_names import NONE, is_variation
@@ -48,7 +48,7 @@ def all_cases(table: Table) -> tuple[Case, ...]:
     return cases
 
 
-@lru_cache(maxsize=1)
+@keep(1)
 def cases_of_run(table: Table) -> tuple[Case, ...]:
     """As `all_cases`, and kept for the last table: one run asks for its cases several times."""
     return all_cases(table)

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from npu_assay import __version__
 from npu_assay.conformance.backend.environment import environment, suite_sources
@@ -38,20 +37,12 @@ from npu_assay.conformance.record.waivers import Waiver
 from npu_assay.conformance.report.data import Report, make_report
 from npu_assay.conformance.report.render import reports
 from npu_assay.conformance.run.beyond_table import offers
-from npu_assay.conformance.run.execution import Job, Pool, known_cases, run_on
+from npu_assay.conformance.run.execution import Job, Pool, Progress, known_cases, run_on
 from npu_assay.conformance.run.selection import SelectionError, cases_of_run, none_selected
 from npu_assay.conformance.table import Table, held, load_table
 from npu_assay.conformance.table.non_decomposed import check_preserved
 
 DISTRIBUTION = "npu-assay"
-
-
-class Progress(Protocol):
-    """Is told about the run as it goes."""
-
-    def started(self, cases: int) -> None: ...
-
-    def finished(self, result: CaseResult) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -95,7 +86,7 @@ def assay(request: Request, progress: Progress, today: Callable[[], datetime.dat
     started = datetime.datetime.now(datetime.UTC)
     with ExitStack() as stack:
         suite, versions = _beforehand(request, stack), environment()
-        processes = stack.enter_context(ProcessPool(_subject(request)))
+        processes = stack.enter_context(ProcessPool(Subject(request.backend, request.tools, request.limits)))
         known = processes.about
         check_level(request.backend, known.level, request.level)
         check_apart(known.sources)
@@ -179,10 +170,6 @@ def _check_asked(request: Request) -> None:
         raise UsageError(
             f"random programs: found --level {request.level}, expected {NUMBERS}: what they show is numbers"
         )
-
-
-def _subject(request: Request) -> Subject:
-    return Subject(request.backend, request.tools, request.limits)
 
 
 def _runner(processes: ProcessPool, made: _Made, table: str, cases: Sequence[Case], stack: ExitStack) -> Run:

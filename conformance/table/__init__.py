@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 from pathlib import Path
 
-from npu_assay.conformance.common.errors import nearest
+from npu_assay.conformance.common.errors import failing, nearest
+from npu_assay.conformance.common.memory import keep
 from npu_assay.conformance.common.schema import TableError as TableError
 from npu_assay.conformance.common.toml import LARGEST, TomlBombError, TomlError, read_toml
 from npu_assay.conformance.table.parsing import INTEGER_PRECISIONS as INTEGER_PRECISIONS
@@ -71,10 +71,8 @@ def table_bytes(name: str) -> bytes:
 
 
 def _read(path: Path) -> bytes:
-    try:
+    with failing(path, "cannot read the table", TableError):
         return read_regular(path, LARGEST)
-    except OSError as error:
-        raise TableError(f"{path}: cannot read the table: {error.strerror}") from error
 
 
 def load_table(name: str) -> Table:
@@ -87,7 +85,7 @@ def table_before(table: Table) -> Table:
     return _before(table_bytes(table.follows), table_path(table.follows).name)
 
 
-@lru_cache(maxsize=4)
+@keep(4)
 def _before(data: bytes, file: str) -> Table:
     """The same bytes are read once: every row asks for the one of the release before."""
     return read_table(data, file)

@@ -71,13 +71,9 @@ def _value(text: str) -> Any:
 
 def _frozen(value: Any) -> Any:
     if isinstance(value, list):
-        return tuple(_name_or_frozen(item) for item in value)
+        return tuple(item if isinstance(item, str) and item != "null" else _frozen(item) for item in value)
     if value == "null" and isinstance(value, str):
         return None
     if isinstance(value, str | dict):
         raise ValueError(f"{value!r} is not a number, truth value or list")
     return value
-
-
-def _name_or_frozen(item: Any) -> Any:
-    return item if isinstance(item, str) and item != "null" else _frozen(item)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from types import MappingProxyType
+
+from npu_assay.conformance.common.memory import keep
 
 CLOSEST = 5  # names that a message lists
 ALSO: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -21,7 +22,7 @@ ALSO: Mapping[str, tuple[str, ...]] = MappingProxyType(
 """Names that programs have for operators of the edge dialect."""
 
 
-@lru_cache(maxsize=4096)
+@keep(4096)
 def names_of(operator: str) -> frozenset[str]:
     """Every name of an edge operator, in small letters: whole, without its overload, and as programs write it."""
     *space, name, _ = operator.lower().split(".")

@@ -94,6 +94,11 @@ class Table:
     beside: tuple[Row, ...] = ()
 
     @property
+    def title(self) -> str:
+        """Name and version, as commands take it."""
+        return f"{self.name}@{self.version}"
+
+    @property
     def every_row(self) -> tuple[Row, ...]:
         """The rows that are promised, then those that are refused."""
         return (*self.rows, *self.refused)
@@ -109,11 +114,16 @@ class Table:
             if row.name == name:
                 return row
         near = nearest_operators(name, (row.name for row in self.asked_rows))
-        raise TableError(f"table {self.name}@{self.version} has no operator {name!r}{near}")
+        raise TableError(f"table {self.title} has no operator {name!r}{near}")
 
     def sentence(self, constraint: Constraint) -> str:
         """A constraint in words."""
         return constraint.sentence(dict(self.meanings))
+
+    def sentence_of(self, row: str, code: str | None) -> str:
+        """The constraint of a row with this code in words; "" where it has none."""
+        every = (*self.row(row).constraints, *self.common)
+        return next((self.sentence(constraint) for constraint in every if constraint.code == code), "")
 
     def codes(self, row: Row, precision: str | None = None) -> tuple[str, ...]:
         """Codes of every rule that holds for a row, in one precision or in any: the common ones, then its own."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.common.errors import UsageError, failing
 from npu_assay.conformance.common.toml import LARGEST
 from npu_assay.conformance.table import SCHEMAS, read_table
 from npu_assay.files import read_regular, write_whole
@@ -29,11 +29,9 @@ def upgraded(data: bytes, file: str) -> bytes:
 
 def upgrade(path: Path) -> bool:
     """Rewrite a table's file, whole or not at all; whether anything changed. Raises TableError or UsageError."""
-    try:
+    with failing(path, "cannot rewrite it"):
         data = read_regular(path, LARGEST)
         found = upgraded(data, path.name)
         if found != data:
             write_whole(path, found)
-    except OSError as error:
-        raise UsageError(f"{path}: cannot rewrite it: {error.strerror}") from error
     return found != data

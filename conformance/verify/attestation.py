@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from npu_assay.conformance.common.errors import failing
 from npu_assay.conformance.common.shapes import OF_ANY_KEY, check_shape
 from npu_assay.conformance.record.certificate import SCHEMA, Certificate
 from npu_assay.conformance.record.folder import check_target, writing
@@ -115,10 +116,8 @@ def _other_signatures(target: Path, envelope: Envelope) -> Envelope:
 
 def read_attestation(path: Path) -> bytes:
     """The bytes of an envelope outside of a folder. Raises PackageError."""
-    try:
+    with failing(path, "cannot be read", PackageError):
         return read_regular(path, LIMITS[ATTESTATION])
-    except OSError as error:
-        raise PackageError(f"{path}: cannot be read: {error.strerror}") from error
 
 
 # ------------------------------------------------------------------------------------ checking one

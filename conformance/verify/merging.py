@@ -16,7 +16,6 @@ from npu_assay.conformance.fuzz.stream import Fuzzed, merged
 from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.record.certificate import (
     Certificate,
-    CertificateError,
     conclude,
     read_certificate,
 )
@@ -102,7 +101,7 @@ def _read(path: Path) -> Part:
     contents = read_contents(path)
     try:
         certificate = read_certificate(contents.text(CERTIFICATE))
-    except (CertificateError, UsageError) as error:
+    except UsageError as error:
         raise UsageError(f"{path}: {error}") from error
     if certificate.selection.shard is None:
         raise UsageError(f"{path}: found a run of {str(certificate.selection) or 'all cases'}, {HOW}")

@@ -14,7 +14,6 @@ import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 from npu_assay.conformance.backend.environment import environment
 from npu_assay.conformance.backend.info import About
@@ -27,7 +26,7 @@ from npu_assay.conformance.isolation.pool import ProcessPool
 from npu_assay.conformance.record.certificate import Certificate
 from npu_assay.conformance.record.names import FUZZ, RESULTS, TABLE, Contents
 from npu_assay.conformance.record.results import CaseResult, read_results
-from npu_assay.conformance.run.execution import Job, made_beforehand, run_all
+from npu_assay.conformance.run.execution import Job, Progress, made_beforehand, run_all
 from npu_assay.conformance.table import held, load_table
 from npu_assay.conformance.table.non_decomposed import check_preserved
 from npu_assay.conformance.verify.rerun_compare import difference, verdict_difference
@@ -35,14 +34,6 @@ from npu_assay.conformance.verify.rerun_sources import file_problems
 
 SHOWN = 3  # differing files or versions that are named
 LIMITS_TEXT = re.compile(r"(\d[\d.e+-]{0,19}) s and (\d{1,12}) MiB a case")
-
-
-class Progress(Protocol):
-    """Is called as the run goes on."""
-
-    def started(self, cases: int) -> None: ...
-
-    def finished(self, result: CaseResult) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -147,16 +138,12 @@ def chosen(recorded: Collection[str], cases: int | None, draw: int) -> list[str]
     """
     if cases is None or cases >= len(recorded):
         return sorted(recorded)
-    return sorted(recorded, key=lambda name: _rank(draw, name))[:cases]
+    return sorted(recorded, key=lambda name: hashlib.sha256(f"{draw} {name}".encode()).hexdigest())[:cases]
 
 
 def missed(known: int, ran: int, changed: int) -> float:
     """Return the probability that a draw of `ran` of the known cases has none of `changed` ones, in whatever rows."""
     return math.comb(known - changed, ran) / math.comb(known, ran)
-
-
-def _rank(draw: int, name: str) -> str:
-    return hashlib.sha256(f"{draw} {name}".encode()).hexdigest()
 
 
 def recorded_limits(certificate: Certificate) -> Limits:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.common.errors import UsageError, failing
 from npu_assay.files import read_regular
 
 if TYPE_CHECKING:
@@ -128,10 +128,8 @@ def _read(path: Path) -> bytes:
         import cryptography  # noqa: F401
     except ImportError:
         raise UsageError("signatures need the package cryptography: pip install 'npu-assay[sign]'") from None
-    try:
+    with failing(path, "cannot read the key", KeyFileError):
         return read_regular(path, LARGEST)
-    except OSError as error:
-        raise KeyFileError(f"{path}: cannot read the key: {error.strerror}") from error
 
 
 def _found(data: bytes) -> str:

@@ -22,7 +22,6 @@ from npu_assay.conformance.judge.known_limits import KnownLimits
 from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.record.certificate import (
     Certificate,
-    CertificateError,
     Verdict,
     certificate_text,
     conclude,
@@ -91,7 +90,7 @@ def verify_contents(contents: Contents, today: datetime.date, table_name: str | 
         text = contents.text(RESULTS)
     except TableBombError as error:
         raise PackageError(f"{contents.name}: not a table that a run writes: {error}") from error
-    except (CertificateError, TableError, UsageError) as error:
+    except (TableError, UsageError) as error:
         return Verification((*problems, str(error)), contents.notes)
     results, found = _results(text, cases, certificate, KnownLimits(table.rescale or None))
     problems += found
@@ -284,9 +283,9 @@ def _notes(changed: Sequence[str], table: Table | None) -> tuple[str, ...]:
         notes.append(f"the suite's sources differ from those that made the certificate ({names}, ...)")
     if table is None:
         return tuple(notes)
-    shipped = next((path for path in FOLDER.glob("*.toml") if path.stem == f"{table.name}@{table.version}"), None)
+    shipped = next((path for path in FOLDER.glob("*.toml") if path.stem == table.title), None)
     if shipped is None:
-        notes.append(f"the suite ships no table {table.name}@{table.version}: --table FILE says which it must be")
+        notes.append(f"the suite ships no table {table.title}: --table FILE says which it must be")
     elif hashlib.sha256(shipped.read_bytes()).hexdigest() != table.sha256:
-        notes.append(f"{TABLE} differs from the table {table.name}@{table.version} that ships with the suite")
+        notes.append(f"{TABLE} differs from the table {table.title} that ships with the suite")
     return tuple(notes)

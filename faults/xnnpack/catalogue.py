@@ -14,6 +14,7 @@ from torch import Tensor
 
 from npu_assay.faults import Fault, Made, Patch, blobs, kernels, partitioning_with, rules, together, with_device
 from npu_assay.faults.listing import listed
+from npu_assay.partitioners.common.int8.output import Bounds, bounds
 from npu_assay.partitioners.common.machine import Kernel
 from npu_assay.partitioners.exir.backend import Backend
 from npu_assay.partitioners.exir.reachability import union
@@ -24,7 +25,6 @@ from npu_assay.partitioners.xnnpack.device.operators import RULES
 from npu_assay.partitioners.xnnpack.kernels import dynamic
 from npu_assay.partitioners.xnnpack.kernels import elementwise as sums
 from npu_assay.partitioners.xnnpack.kernels import linear as products
-from npu_assay.partitioners.xnnpack.kernels.output import Bounds, limits
 from npu_assay.partitioners.xnnpack.runtime import Program
 from npu_assay.partitioners.xnnpack.site import Rule
 from npu_assay.partitioners.xnnpack.xnn_model import XModel, XNode, XValue
@@ -242,7 +242,7 @@ def _ending(finish: kernels.Finish) -> Patch:
     """Kernels of products and sums on codes that end in another rescale."""
 
     def stage(multiplier: Tensor, y: Affine, activation: Bounds | None = None) -> Kernel:
-        low, high = limits(y, activation)
+        low, high = bounds(y, activation)
 
         def apply(acc: Tensor) -> Tensor:
             right = (acc.float() * multiplier).round()

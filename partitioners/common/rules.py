@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from torch import fx
 
-from npu_assay.partitioners.exir.cluster import HARDTANH, RELU
-from npu_assay.partitioners.exir.nodes import argument, operand, pair, rank
-from npu_assay.partitioners.exir.ops import target_name
+from npu_assay.partitioners.exir.cluster import limits_of
+from npu_assay.partitioners.exir.nodes import argument, operand, pair, rank, type_text, value
 from npu_assay.partitioners.exir.qdq import QParams, is_dequantize, qparams
-from npu_assay.partitioners.exir.rules import Rule
-
-BOUNDS = (("min_val", -1.0), ("max_val", 1.0))
-"""The arguments of hardtanh, and what they are when left out."""
+from npu_assay.partitioners.exir.rules import Rule, rule
 
 
 def argument_is(name: str, wanted: object, left_out: object, position: int | None = None) -> Rule[Any]:
@@ -42,6 +37,22 @@ def rank_is(*allowed: int, position: int = 0) -> Rule[Any]:
     return Rule("rank", f"the input must have rank {ranks}", check)
 
 
+@rule("step")
+def step_is_one(node: fx.Node, context: object) -> str | None:
+    """the step must be 1"""
+    found = argument(node, 4, "step", 1)
+    return None if found == 1 else f"step {found}"
+
+
+@rule("no_conversion")
+def no_conversion(node: fx.Node, context: object) -> str | None:
+    """input and output must have the same type"""
+    before, after = value(operand(node)), value(node)
+    if before is None or after is None or before.dtype == after.dtype:
+        return None
+    return f"{type_text(before.dtype)} to {type_text(after.dtype)}"
+
+
 def qparams_change(before: QParams | None, after: QParams | None) -> str | None:
     """How equal codes mean different numbers before and after an operator; None when they do not, or are unknown."""
     if before is None or after is None or before.same_values(after):
@@ -63,12 +74,8 @@ def other_meaning(dequantize: fx.Node) -> str | None:
 
 def bounds(node: fx.Node) -> tuple[float, float]:
     """The limits of a relu, hardtanh or clamp; infinite where there is none."""
-    name = target_name(node.target)
-    if name == RELU:
-        return 0.0, math.inf
-    (lower, least), (upper, most) = BOUNDS if name == HARDTANH else (("min", None), ("max", None))
-    low, high = argument(node, 1, lower, least), argument(node, 2, upper, most)
-    return -math.inf if low is None else float(low), math.inf if high is None else float(high)
+    low, high = limits_of(node)
+    return float(low), float(high)
 
 
 def pool_kernel(node: fx.Node) -> tuple[int, int]:

@@ -8,15 +8,9 @@ import torch
 from torch import fx
 
 from npu_assay.partitioners.ethosu.operators import row_of
-from npu_assay.partitioners.ethosu.support.common import (
-    dtype_of,
-    is_dequantize,
-    is_qdq,
-    is_quantize,
-    no_int64,
-    type_text,
-)
+from npu_assay.partitioners.ethosu.support.common import dtype_of, is_dequantize, is_qdq, is_quantize, no_int64
 from npu_assay.partitioners.exir.backend import Rejection
+from npu_assay.partitioners.exir.nodes import type_text
 from npu_assay.partitioners.exir.ops import GETITEM, target_name
 from npu_assay.partitioners.exir.reachability import Reach, in_a_circle
 from npu_assay.partitioners.exir.rules import rejection

@@ -13,7 +13,7 @@ from torch.fx import GraphModule, Node
 
 from npu_assay.partitioners.exir.constants_clamped import clamp_constants, warn_clamped
 from npu_assay.partitioners.exir.observers import HistogramObserver, MinMaxObserver, PerChannelMinMaxObserver
-from npu_assay.partitioners.exir.pt2e import QuantizationSpec
+from npu_assay.partitioners.exir.pt2e import DerivedQuantizationSpec, QuantizationSpec
 
 ANNOTATION = "quantization_annotation"
 """The key in `node.meta` under which torchao looks for a node's annotation."""
@@ -46,6 +46,21 @@ def weight_spec(axis: int | None, smallest: float = SMALLEST_SCALE) -> Quantizat
         quant_max=127,
         qscheme=scheme,
         ch_axis=axis,
+    )
+
+
+def bias_spec(
+    node: Node, data: Node, weight: Node, per_channel: bool, derive: Callable[..., Any]
+) -> DerivedQuantizationSpec:
+    """int32 and zero point 0, with the scales that `derive` makes of the observers of input and weights."""
+    return DerivedQuantizationSpec(
+        derived_from=((data, node), (weight, node)),
+        derive_qparams_fn=derive,
+        dtype=torch.int32,
+        quant_min=-(2**31) + 1,
+        quant_max=2**31 - 1,
+        qscheme=torch.per_channel_symmetric if per_channel else torch.per_tensor_symmetric,
+        ch_axis=0 if per_channel else None,
     )
 
 

@@ -34,6 +34,8 @@ CODES = (torch.int8, torch.int16, torch.int32)
 """The types that quantized numbers may have; a bias has the widest."""
 ACTIVATIONS = frozenset({RELU, HARDTANH, CLAMP})
 """Activations that only clamp a result, so that on codes they are two limits."""
+BOUNDS = (("min_val", -1.0), ("max_val", 1.0))
+"""The arguments of hardtanh, and what they are when left out."""
 WEIGHTED = frozenset(
     {
         *("aten.convolution.default", "aten.conv1d.default", "aten.conv2d.default"),
@@ -168,7 +170,7 @@ def only_cluster(program: ExportedProgram) -> Cluster:
     if found is None or not set(centres) <= set(found.members):
         names = ", ".join(n.name for n in centres) or "nothing that computes"
         expected = "one operator between dequantize and quantize nodes"
-        raise BackendError("a delegated subgraph", found=names, expected=expected, where="preprocess")
+        raise BackendError("a delegated subgraph", names, expected, "preprocess")
     return found
 
 
@@ -323,12 +325,18 @@ def activation_bounds(node: fx.Node) -> tuple[float, float] | None:
     name = target_name(node.target)
     if name not in ACTIVATIONS:
         return None
+    low, high = limits_of(node)
+    return (float(low), float(high)) if isinstance(low, (int, float)) and isinstance(high, (int, float)) else None
+
+
+def limits_of(node: fx.Node) -> tuple[Any, Any]:
+    """The limits of a relu, hardtanh or clamp as they are given; infinite where there is none."""
+    name = target_name(node.target)
     if name == RELU:
         return 0.0, math.inf
-    names, default = (("min_val", "max_val"), (-1.0, 1.0)) if name == HARDTANH else (("min", "max"), (None, None))
-    low, high = (argument(node, position, names[position - 1], default[position - 1]) for position in (1, 2))
-    low, high = -math.inf if low is None else low, math.inf if high is None else high
-    return (float(low), float(high)) if isinstance(low, (int, float)) and isinstance(high, (int, float)) else None
+    (lower, least), (upper, most) = BOUNDS if name == HARDTANH else (("min", None), ("max", None))
+    low, high = argument(node, 1, lower, least), argument(node, 2, upper, most)
+    return -math.inf if low is None else low, math.inf if high is None else high
 
 
 def _cut_off(output: QParams, first: fx.Node) -> QParams:
@@ -366,7 +374,7 @@ def arguments_of(node: fx.Node) -> dict[str, Any]:
     """
     given, op = _by_name(node), target_name(node.target)
     if given is None:
-        raise BackendError("arguments by name", found="no schema", expected="an ATen operator", where=op)
+        raise BackendError("arguments by name", "no schema", "an ATen operator", op)
     return {name: _plain(value) for name, value in given.items() if not any(_nodes(value))}
 
 

@@ -32,19 +32,16 @@ def check_config(config: object) -> EdgeCompileConfig:
         return EdgeCompileConfig()
     if not isinstance(config, EdgeCompileConfig):
         raise ExirError(
-            "configuration of the wrong type",
-            found=type(config).__name__,
-            expected="an EdgeCompileConfig",
-            where="compile_config",
+            "configuration of the wrong type", type(config).__name__, "an EdgeCompileConfig", "compile_config"
         )
     check_overloads((*config.preserve_ops, *config._core_aten_ops_exception_list), "compile_config")
     for op in config.preserve_ops:
         if side_effect(op) is not None:
             raise ExirError(
                 "operator that cannot be preserved",
-                found=f"{target_name(op)}, which {side_effect(op)}",
-                expected="an operator without side effects",
-                where="compile_config.preserve_ops",
+                f"{target_name(op)}, which {side_effect(op)}",
+                "an operator without side effects",
+                "compile_config.preserve_ops",
             )
     return config
 
@@ -52,18 +49,14 @@ def check_config(config: object) -> EdgeCompileConfig:
 def check_no_etrecord(generate_etrecord: object) -> None:
     """Refuse `generate_etrecord`, which ExecuTorch's functions have for its developer tools."""
     if generate_etrecord is not False:
-        raise ExirError(
-            "no ETRecord is made", found=repr(generate_etrecord), expected="False", where="generate_etrecord"
-        )
+        raise ExirError("no ETRecord is made", repr(generate_etrecord), "False", "generate_etrecord")
 
 
 def check_overloads(ops: tuple[object, ...], where: str) -> None:
     """Refuse anything but operator overloads."""
     for op in ops:
         if not isinstance(op, OpOverload):
-            raise ExirError(
-                "not an operator overload", found=repr(op), expected="e.g. torch.ops.aten.add.Tensor", where=where
-            )
+            raise ExirError("not an operator overload", repr(op), "e.g. torch.ops.aten.add.Tensor", where)
 
 
 def side_effect(op: OpOverload) -> str | None:

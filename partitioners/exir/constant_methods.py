@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -26,27 +26,31 @@ def check_constant_methods(methods: object, programs: Iterable[str]) -> dict[str
     if not isinstance(methods, Mapping):
         raise ExirError(
             "constant_methods of the wrong type",
-            found=type(methods).__name__,
-            expected="a dict from method name to the constant it returns",
-            where="constant_methods",
+            type(methods).__name__,
+            "a dict from method name to the constant it returns",
+            "constant_methods",
         )
     for name in methods:
         check_method_name(name, "constant_methods")
     clash = sorted(set(methods) & set(programs))
     if clash:
-        raise ExirError(
-            "two methods of one name", found=clash[0], expected="a name that no program has", where="constant_methods"
-        )
+        raise ExirError("two methods of one name", clash[0], "a name that no program has", "constant_methods")
     for name, value in methods.items():
         for leaf in tree_leaves(value):
             check_constant(leaf, f"constant_methods[{name!r}]")
     return dict(methods)
 
 
+def check_known(name: object, methods: Collection[str], where: str) -> None:
+    """Refuse a name that no method has."""
+    if name not in methods:
+        raise ExirError("unknown method", repr(name), f"one of {sorted(methods)}", where)
+
+
 def check_method_name(name: object, where: str) -> None:
     """Refuse anything but a str that UTF-8 can encode."""
     if not isinstance(name, str):
-        raise ExirError("method name of the wrong type", found=repr(name), expected="a str", where=where)
+        raise ExirError("method name of the wrong type", repr(name), "a str", where)
     check_text(name, "method name", where)
 
 
@@ -56,7 +60,7 @@ def check_text(text: str, what: str, where: str) -> None:
         text.encode()
     except UnicodeEncodeError as error:
         raise ExirError(
-            f"{what} that is not valid Unicode", found=repr(text), expected="a str without lone surrogates", where=where
+            f"{what} that is not valid Unicode", repr(text), "a str without lone surrogates", where
         ) from error
 
 
@@ -65,20 +69,17 @@ def check_constant(leaf: object, where: str) -> None:
     if not isinstance(leaf, CONSTANT_TYPES):
         raise ExirError(
             "constant of the wrong type",
-            found=type(leaf).__name__,
-            expected=f"{', '.join(t.__name__ for t in CONSTANT_TYPES)}, or lists, tuples and dicts of these",
-            where=where,
+            type(leaf).__name__,
+            f"{', '.join(t.__name__ for t in CONSTANT_TYPES)}, or lists, tuples and dicts of these",
+            where,
         )
     if isinstance(leaf, torch.Tensor):
         check_plain(leaf, where)
     elif isinstance(leaf, str):
         check_text(leaf, "constant", where)
     elif isinstance(leaf, int) and not INTEGERS[0] <= leaf <= INTEGERS[1]:
-        raise ExirError("integer that is too wide", found=str(leaf), expected="one of 64 bits", where=where)
+        raise ExirError("integer that is too wide", str(leaf), "one of 64 bits", where)
     elif isinstance(leaf, (torch.dtype, torch.layout)) and value_code(leaf) is None:
         raise ExirError(
-            "constant without a number in program files",
-            found=str(leaf),
-            expected="torch.strided, or a dtype of plain numbers",
-            where=where,
+            "constant without a number in program files", str(leaf), "torch.strided, or a dtype of plain numbers", where
         )

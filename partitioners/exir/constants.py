@@ -20,6 +20,11 @@ def placeholders(program: ExportedProgram) -> Iterator[tuple[fx.Node, InputSpec]
     return zip(nodes, program.graph_signature.input_specs, strict=True)
 
 
+def user_inputs(program: ExportedProgram) -> list[fx.Node]:
+    """The placeholders of what the program's user gives."""
+    return [node for node, spec in placeholders(program) if spec.kind == InputKind.USER_INPUT]
+
+
 def constant_nodes(program: ExportedProgram) -> list[fx.Node]:
     """Placeholders of parameters, buffers and lifted tensors, mutated buffers excepted."""
     mutated = set(program.graph_signature.buffers_to_mutate.values())

@@ -12,11 +12,10 @@ from typing import Any
 import torch
 from torch import fx
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind
 
 from npu_assay.partitioners.exir.backend import CompileSpec
 from npu_assay.partitioners.exir.backend.partitioner import DELEGATION_TAG, DelegationSpec, PartitionResult
-from npu_assay.partitioners.exir.constants import placeholders
+from npu_assay.partitioners.exir.constants import user_inputs
 from npu_assay.partitioners.exir.errors import ContractError
 from npu_assay.partitioners.exir.ops import target_name
 from npu_assay.partitioners.exir.values import describe
@@ -29,18 +28,15 @@ def tagged_nodes(program: ExportedProgram, result: object, partitioner: str) -> 
     """
     if not isinstance(result, PartitionResult):
         raise ContractError(
-            "partition() returned something else",
-            found=type(result).__name__,
-            expected="a PartitionResult",
-            where=partitioner,
+            "partition() returned something else", type(result).__name__, "a PartitionResult", partitioner
         )
     tagged = result.tagged_exported_program
     if not isinstance(tagged, ExportedProgram):
         raise ContractError(
             "tagged_exported_program of the wrong type",
-            found=type(tagged).__name__,
-            expected="the ExportedProgram given to partition()",
-            where=partitioner,
+            type(tagged).__name__,
+            "the ExportedProgram given to partition()",
+            partitioner,
         )
     check_partition_tags(result.partition_tags, partitioner)
     check_unchanged(program, tagged)
@@ -54,9 +50,9 @@ def check_partition_tags(partition_tags: object, partitioner: str) -> None:
     if not isinstance(partition_tags, Mapping):
         raise ContractError(
             "partition_tags of the wrong type",
-            found=type(partition_tags).__name__,
-            expected="a dict from tag to DelegationSpec",
-            where=partitioner,
+            type(partition_tags).__name__,
+            "a dict from tag to DelegationSpec",
+            partitioner,
         )
     for tag, spec in partition_tags.items():
         _check_spec(tag, spec, partitioner)
@@ -65,41 +61,25 @@ def check_partition_tags(partition_tags: object, partitioner: str) -> None:
 def _check_spec(tag: object, spec: object, partitioner: str) -> None:
     where = f"{partitioner}, partition_tags[{tag!r}]"
     if not isinstance(tag, str):
-        raise ContractError("tag of the wrong type", found=type(tag).__name__, expected="a str", where=where)
+        raise ContractError("tag of the wrong type", type(tag).__name__, "a str", where)
     if not isinstance(spec, DelegationSpec):
-        raise ContractError(
-            "value of the wrong type", found=type(spec).__name__, expected="a DelegationSpec", where=where
-        )
+        raise ContractError("value of the wrong type", type(spec).__name__, "a DelegationSpec", where)
     if not isinstance(spec.backend_id, str):
-        raise ContractError(
-            "backend_id of the wrong type", found=type(spec.backend_id).__name__, expected="a str", where=where
-        )
+        raise ContractError("backend_id of the wrong type", type(spec.backend_id).__name__, "a str", where)
     if not isinstance(spec.compile_specs, list) or not all(isinstance(s, CompileSpec) for s in spec.compile_specs):
-        raise ContractError(
-            "compile_specs of the wrong type",
-            found=repr(spec.compile_specs),
-            expected="a list of CompileSpec",
-            where=where,
-        )
+        raise ContractError("compile_specs of the wrong type", repr(spec.compile_specs), "a list of CompileSpec", where)
 
 
 def check_tags(program: ExportedProgram, tags: Mapping[fx.Node, object], known: Iterable[str]) -> None:
     """Refuse tags that are unknown or sit on a user input or on the output node."""
-    inputs = {n for n, s in placeholders(program) if s.kind == InputKind.USER_INPUT}
+    inputs = set(user_inputs(program))
     known = set(known)
     for node, tag in tags.items():
         if not isinstance(tag, str) or tag not in known:
-            raise ContractError(
-                "tag missing from partition_tags", found=repr(tag), expected=f"one of {sorted(known)}", where=node.name
-            )
+            raise ContractError("tag missing from partition_tags", repr(tag), f"one of {sorted(known)}", node.name)
         if node.op == "output" or node in inputs:
             kind = "output node" if node.op == "output" else "user input"
-            raise ContractError(
-                f"a tagged {kind}",
-                found=f"tag {tag!r}",
-                expected="no tag: only operators and constants",
-                where=node.name,
-            )
+            raise ContractError(f"a tagged {kind}", f"tag {tag!r}", "no tag: only operators and constants", node.name)
 
 
 def check_unchanged(before: ExportedProgram, after: ExportedProgram) -> None:
@@ -116,16 +96,16 @@ def check_bodies(before: fx.GraphModule, after: fx.GraphModule) -> None:
         if not isinstance(body, fx.GraphModule):
             continue
         if name not in bodies:
-            raise ContractError("partition() removed a body", found="none", expected="a GraphModule", where=name)
+            raise ContractError("partition() removed a body", "none", "a GraphModule", name)
         check_same_graph(body.graph, bodies[name].graph)
         check_bodies(body, bodies[name])
         for node in bodies[name].graph.nodes:
             if node.meta.get(DELEGATION_TAG) is not None:
                 raise ContractError(
                     "a tag inside a control flow body",
-                    found=f"tag {node.meta[DELEGATION_TAG]!r}",
-                    expected="tags in the top graph only",
-                    where=f"{name}.{node.name}",
+                    f"tag {node.meta[DELEGATION_TAG]!r}",
+                    "tags in the top graph only",
+                    f"{name}.{node.name}",
                 )
 
 
@@ -139,9 +119,7 @@ def check_same_graph(before: fx.Graph, after: fx.Graph) -> None:
     if len(old) != len(new):
         longer, change = (new, "added") if len(new) > len(old) else (old, "removed")
         extra = longer[min(len(old), len(new))]
-        raise _changed(
-            extra, f"partition() {change} a node", found=f"{change} {_show(extra)}", expected="the same nodes"
-        )
+        raise _changed(extra, f"partition() {change} a node", f"{change} {_show(extra)}", "the same nodes")
 
 
 def _moved(left: fx.Node, right: fx.Node, old: Sequence[fx.Node], new: Sequence[fx.Node]) -> ContractError:
@@ -150,31 +128,24 @@ def _moved(left: fx.Node, right: fx.Node, old: Sequence[fx.Node], new: Sequence[
     arrived = all(n.name != right.name for n in old)
     if gone and arrived:
         what = "renamed" if _target(left) == _target(right) else "replaced"
-        return _changed(left, f"partition() {what} a node", found=_show(right), expected=_show(left))
+        return _changed(left, f"partition() {what} a node", _show(right), _show(left))
     if gone:
-        return _changed(left, "partition() removed a node", found="no such node", expected=_show(left))
+        return _changed(left, "partition() removed a node", "no such node", _show(left))
     if arrived:
-        return _changed(right, "partition() added a node", found=_show(right), expected=f"{left.name} in its place")
-    return _changed(
-        right, "partition() reordered nodes", found=f"{right.name} before {left.name}", expected="the same order"
-    )
+        return _changed(right, "partition() added a node", _show(right), f"{left.name} in its place")
+    return _changed(right, "partition() reordered nodes", f"{right.name} before {left.name}", "the same order")
 
 
 def _check_node(left: fx.Node, right: fx.Node) -> None:
     if left.op != right.op or _target(left) != _target(right):
-        raise _changed(left, "partition() changed the target", found=_show(right), expected=_show(left))
+        raise _changed(left, "partition() changed the target", _show(right), _show(left))
     if not same_argument(left.args, right.args):
-        raise _changed(left, "partition() changed the arguments", found=_text(right.args), expected=_text(left.args))
+        raise _changed(left, "partition() changed the arguments", str(right.args), str(left.args))
     if not same_argument(left.kwargs, right.kwargs):
-        raise _changed(
-            left, "partition() changed the keyword arguments", found=_text(right.kwargs), expected=_text(left.kwargs)
-        )
+        raise _changed(left, "partition() changed the keyword arguments", str(right.kwargs), str(left.kwargs))
     if not same_value(left.meta.get("val"), right.meta.get("val")):
         raise _changed(
-            left,
-            "partition() changed meta['val']",
-            found=describe(right.meta.get("val")),
-            expected=describe(left.meta.get("val")),
+            left, "partition() changed meta['val']", describe(right.meta.get("val")), describe(left.meta.get("val"))
         )
 
 
@@ -188,15 +159,13 @@ def _check_signature(before: ExportedProgram, after: ExportedProgram) -> None:
             differing = next((pair for pair in zip(old, new, strict=False) if pair[0] != pair[1]), (old, new))
             raise ContractError(
                 "partition() changed the signature",
-                found=str(differing[1]),
-                expected=str(differing[0]),
-                where=getattr(getattr(differing[0], "arg", None), "name", "graph signature"),
+                str(differing[1]),
+                str(differing[0]),
+                getattr(getattr(differing[0], "arg", None), "name", "graph signature"),
             )
     missing = sorted(set(before.state_dict) ^ set(after.state_dict))
     if missing:
-        raise ContractError(
-            "partition() added or removed weights", found=missing[0], expected="the same state_dict", where=missing[0]
-        )
+        raise ContractError("partition() added or removed weights", missing[0], "the same state_dict", missing[0])
 
 
 def same_argument(left: Any, right: Any) -> bool:
@@ -237,8 +206,8 @@ def same_value(left: Any, right: Any) -> bool:
     return type(left) is type(right)
 
 
-def _changed(node: fx.Node, what: str, *, found: str, expected: str) -> ContractError:
-    return ContractError(what, found=found, expected=expected, where=node.name)
+def _changed(node: fx.Node, what: str, found: str, expected: str) -> ContractError:
+    return ContractError(what, found, expected, node.name)
 
 
 def _target(node: fx.Node) -> Any:
@@ -248,7 +217,3 @@ def _target(node: fx.Node) -> Any:
 
 def _show(node: fx.Node) -> str:
     return node.name if node.op in ("placeholder", "output") else f"{target_name(node.target)} as {node.name}"
-
-
-def _text(value: object) -> str:
-    return str(value)

@@ -24,8 +24,9 @@ from npu_assay.partitioners.exir.program import (
     copy_attributes,
     copy_node,
     keep_name,
-    output_values,
+    output_specs,
     renamed_call_graph,
+    returned,
 )
 from npu_assay.partitioners.exir.run import constant_value
 
@@ -145,13 +146,7 @@ def _write_output(
 ) -> list[OutputSpec]:
     """Append the output node without the mutations that moved inside; return the signature's outputs."""
     moved = {buffer for p in cut.partitions for _, buffer in p.mutations}
-    values: list[Any] = []
-    specs: list[OutputSpec] = []
-    for value, spec in zip(output_values(program.graph), program.graph_signature.output_specs, strict=True):
-        if spec.kind == OutputKind.BUFFER_MUTATION and spec.target in moved:
-            continue
-        twin = twins[value] if isinstance(value, fx.Node) else value
-        values.append(twin)
-        specs.append(OutputSpec(spec.kind, argument(twin) if isinstance(value, fx.Node) else spec.arg, spec.target))
-    graph.output(tuple(values)).meta = untagged_meta(node)
-    return specs
+    kept = [(v, s) for v, s in returned(program) if s.kind != OutputKind.BUFFER_MUTATION or s.target not in moved]
+    values = tuple(twins[value] if isinstance(value, fx.Node) else value for value, _ in kept)
+    graph.output(values).meta = untagged_meta(node)
+    return output_specs(values, [spec for _, spec in kept])

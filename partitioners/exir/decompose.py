@@ -28,7 +28,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from npu_assay.partitioners.exir.decompose_by_node import Decompositions, NotFunctionalError, is_implicit, recorded
 from npu_assay.partitioners.exir.in_place import fresh_forms
-from npu_assay.partitioners.exir.program import EdgeProgram, renamed_call_graph
+from npu_assay.partitioners.exir.program import EdgeProgram, with_graph
 from npu_assay.partitioners.exir.values import fake_mode_of
 
 aten: Any = torch.ops.aten
@@ -152,21 +152,9 @@ def dispatching(plan: Decompositions, mode: FakeTensorMode) -> Iterator[None]:
 class AtenProgram(EdgeProgram):
     """A program on its way to the edge dialect: functional, in operators of torch."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._verifiers = [Verifier]
+    verifier = Verifier
 
 
 def aten_program(program: ExportedProgram, module: fx.GraphModule, signature: ExportGraphSignature) -> EdgeProgram:
     """`program` with another graph."""
-    return AtenProgram(
-        module,
-        module.graph,
-        signature,
-        dict(program.state_dict),
-        dict(program.range_constraints),
-        renamed_call_graph(program, signature),
-        program.example_inputs,
-        dict(program.constants),
-        verify=False,
-    )
+    return with_graph(program, module, module.graph, signature, AtenProgram)

@@ -13,7 +13,7 @@ from torch.export.graph_signature import InputKind, InputSpec, OutputKind
 
 from npu_assay.partitioners.exir.constants import placeholders
 from npu_assay.partitioners.exir.errors import ContractError
-from npu_assay.partitioners.exir.program import output_values
+from npu_assay.partitioners.exir.program import output_values, returned
 
 _CONSTANT_ORDER = {
     InputKind.PARAMETER: 0,
@@ -74,9 +74,9 @@ def _getitem_tag(node: fx.Node, own: str | None, source: str | None) -> str | No
     if own is not None and own != source:
         raise ContractError(
             "getitem node and its operator in different partitions",
-            found=f"tag {own!r}, and {source!r} on {node.args[0]}",
-            expected="the same tag on both",
-            where=node.name,
+            f"tag {own!r}, and {source!r} on {node.args[0]}",
+            "the same tag on both",
+            node.name,
         )
     return source
 
@@ -101,11 +101,7 @@ def _written_buffers(
     groups: Mapping[fx.Node, str],
 ) -> dict[fx.Node, str]:
     """The nodes that write a buffer which moves into their partition, with the buffer's name."""
-    writers = {
-        spec.target: node
-        for node, spec in zip(output_values(program.graph), program.graph_signature.output_specs, strict=True)
-        if spec.kind == OutputKind.BUFFER_MUTATION
-    }
+    writers = {spec.target: node for node, spec in returned(program) if spec.kind == OutputKind.BUFFER_MUTATION}
     written: dict[fx.Node, str] = {}
     for buffer in movable:
         target = kinds[buffer].target
@@ -120,9 +116,9 @@ def _check_mutation(buffer: fx.Node, writer: fx.Node, groups: Mapping[fx.Node, s
     if len(places) > 1 or None in places:
         raise ContractError(
             "a tagged mutated buffer that is not used in one partition alone",
-            found=f"uses in {sorted(str(p) for p in places)}",
-            expected="every user and the node that writes it under one tag",
-            where=buffer.name,
+            f"uses in {sorted(str(p) for p in places)}",
+            "every user and the node that writes it under one tag",
+            buffer.name,
         )
 
 
@@ -148,9 +144,9 @@ def _check_input(node: fx.Node, tag: str) -> None:
     if isinstance(node.meta.get("val"), (list, tuple)):
         raise ContractError(
             "operator with several outputs and its getitem node in different partitions",
-            found=f"tag {tag!r} on a user of it only",
-            expected="the same tag on both",
-            where=node.name,
+            f"tag {tag!r} on a user of it only",
+            "the same tag on both",
+            node.name,
         )
 
 
@@ -213,7 +209,7 @@ def _cycle(
     between = next((u for u in loop if isinstance(u, fx.Node)), units[0].nodes[0])
     return ContractError(
         "cycle of partitions",
-        found=" -> ".join(name[u] for u in loop),
-        expected="no cycle when each partition is contracted to one node",
-        where=between.name,
+        " -> ".join(name[u] for u in loop),
+        "no cycle when each partition is contracted to one node",
+        between.name,
     )

@@ -9,7 +9,7 @@ class ExirError(ValueError):
     `where` names the node, method or argument at fault, `found` and `expected` are short phrases.
     """
 
-    def __init__(self, what: str, *, found: str, expected: str, where: str) -> None:
+    def __init__(self, what: str, found: str, expected: str, where: str) -> None:
         super().__init__(f"{where}: {what}: found {found}, expected {expected}")
         self.what = what
         self.found = found

@@ -6,12 +6,12 @@ import os
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO, TypeVar
+from typing import Any, BinaryIO, TextIO
 
 from torch.export import ExportedProgram
 
 from npu_assay.files import write_whole
-from npu_assay.partitioners.exir.constant_methods import check_constant_methods, check_method_name
+from npu_assay.partitioners.exir.constant_methods import check_constant_methods, check_known, check_method_name
 from npu_assay.partitioners.exir.errors import ExirError
 from npu_assay.partitioners.exir.execution.config import ExecutorchBackendConfig, checked_config
 from npu_assay.partitioners.exir.execution.dialect import ExecutionVerifier
@@ -21,10 +21,30 @@ from npu_assay.partitioners.exir.execution.memory_planning import MemoryPlan
 from npu_assay.partitioners.exir.execution.serial import recorded, serialised
 from npu_assay.partitioners.exir.pte.model import Program
 
-T = TypeVar("T")
+
+class MethodManager:
+    """Programs, one per method, and the constants that other methods return."""
+
+    _programs: Mapping[str, ExportedProgram]
+    _constants: Mapping[str, Any]
+
+    @property
+    def methods(self) -> set[str]:
+        """The names of the methods that have a program."""
+        return set(self._programs)
+
+    @property
+    def config_methods(self) -> set[str]:
+        """The names of the methods that return a constant."""
+        return set(self._constants)
+
+    def exported_program(self, method_name: str = "forward") -> ExportedProgram:
+        """The program of a method. Raises ExirError for an unknown one."""
+        check_known(method_name, self._programs, "method_name")
+        return self._programs[method_name]
 
 
-class ExecutorchProgramManager:
+class ExecutorchProgramManager(MethodManager):
     """Programs of the execution dialect, one per method, and the constants that other methods return.
 
     Memory is planned and instructions are emitted on construction, so what no program can hold is found there.
@@ -42,32 +62,19 @@ class ExecutorchProgramManager:
             if program.dialect != ExecutionVerifier.dialect:
                 raise ExirError(
                     "program of another dialect",
-                    found=program.dialect,
-                    expected="EXECUTION, as to_executorch makes it",
-                    where=f"method {name!r}",
+                    program.dialect,
+                    "EXECUTION, as to_executorch makes it",
+                    f"method {name!r}",
                 )
         self._programs = dict(execution_programs)
         self._constants = check_constant_methods(config_methods, execution_programs)
         self._config = checked_config(backend_config, execution_programs)
         self._emission = emit(self._programs, self._constants, self._config)
 
-    @property
-    def methods(self) -> set[str]:
-        """The names of the methods that have a program."""
-        return set(self._programs)
-
-    @property
-    def config_methods(self) -> set[str]:
-        """The names of the methods that return a constant."""
-        return set(self._constants)
-
-    def exported_program(self, method_name: str = "forward") -> ExportedProgram:
-        """The program of a method in the execution dialect. Raises ExirError for an unknown one."""
-        return self._of(self._programs, method_name)
-
     def memory_plan(self, method_name: str = "forward") -> MemoryPlan:
         """Where the tensors of a method live. Raises ExirError for an unknown one."""
-        return self._of(self._emission.memory, method_name)
+        check_known(method_name, self._programs, "method_name")
+        return self._emission.memory[method_name]
 
     @property
     def executorch_program(self) -> Program:
@@ -95,16 +102,8 @@ class ExecutorchProgramManager:
         """Write the file, whole or not at all. Raises ValueError unless the path ends with .pte."""
         target = Path(path)
         if target.suffix != ".pte":
-            raise ExirError(
-                "file of another kind", found=target.name, expected="a name that ends with .pte", where="path"
-            )
+            raise ExirError("file of another kind", target.name, "a name that ends with .pte", "path")
         write_whole(target, self.buffer)
-
-    @staticmethod
-    def _of(found: Mapping[str, T], name: str) -> T:
-        if name not in found:
-            raise ExirError("unknown method", found=repr(name), expected=f"one of {sorted(found)}", where="method_name")
-        return found[name]
 
 
 def _check_programs(programs: object) -> None:
@@ -112,12 +111,12 @@ def _check_programs(programs: object) -> None:
     if not isinstance(programs, Mapping):
         raise ExirError(
             "programs of the wrong type",
-            found=type(programs).__name__,
-            expected="a dict from method name to its program",
-            where="execution_programs",
+            type(programs).__name__,
+            "a dict from method name to its program",
+            "execution_programs",
         )
     for name, program in programs.items():
         check_method_name(name, "execution_programs")
         if not isinstance(program, ExportedProgram):
             found = type(program).__name__
-            raise ExirError("not a program", found=found, expected="an ExportedProgram", where=f"method {name!r}")
+            raise ExirError("not a program", found, "an ExportedProgram", f"method {name!r}")

@@ -67,9 +67,7 @@ def _is_constant(node: fx.Node, module: fx.GraphModule) -> bool:
 def _check_value(node: fx.Node) -> None:
     """Refuse nodes without a value, which no partitioner can judge."""
     if node.op in ("placeholder", "call_function") and "val" not in node.meta:
-        raise EdgeError(
-            "node without a value", found="no meta['val']", expected="a graph of the edge dialect", where=node.name
-        )
+        raise EdgeError("node without a value", "no meta['val']", "a graph of the edge dialect", node.name)
 
 
 def as_graph_module(program: EdgeProgram, like: fx.GraphModule) -> fx.GraphModule:

@@ -77,9 +77,9 @@ def _refuse_namesake(details: type[BackendDetails]) -> None:
     if other is not None:
         raise BackendError(
             "ExecuTorch has another backend of this name",
-            found=f"{other.__module__}.{other.__qualname__}",
-            expected=f"none in this process but {details.__module__}.{details.__qualname__}",
-            where=details.__name__,
+            f"{other.__module__}.{other.__qualname__}",
+            f"none in this process but {details.__module__}.{details.__qualname__}",
+            details.__name__,
         )
 
 
@@ -151,9 +151,7 @@ def executorch_program(program: ExportedProgram) -> ExportedProgram:
         )
     except torch._export.verifier.SpecViolationError as error:
         what = str(error).splitlines()[0]
-        raise ExirError(
-            "ExecuTorch refuses the program", found=what, expected="its edge dialect", where="program"
-        ) from error
+        raise ExirError("ExecuTorch refuses the program", what, "its edge dialect", "program") from error
 
 
 def _calling_convention(program: ExportedProgram) -> list[ModuleCallEntry]:
@@ -214,7 +212,5 @@ def executorch() -> Any:
             import executorch.exir.lowered_backend_module
             import executorch.exir.verification.verifier
     except ImportError as error:
-        raise ExirError(
-            "ExecuTorch cannot be imported", found=str(error), expected="pip install executorch", where="executorch"
-        ) from error
+        raise ExirError("ExecuTorch cannot be imported", str(error), "pip install executorch", "executorch") from error
     return executorch

@@ -20,7 +20,7 @@ def inverse(layout: Layout) -> Layout:
     return tuple(layout.index(axis) for axis in range(len(layout)))
 
 
-def arranged(values: Sequence[int], layout: Layout) -> tuple[int, ...]:
+def arranged(values: Sequence[int], layout: Sequence[int]) -> tuple[int, ...]:
     """Per-axis values in device order."""
     return tuple(values[axis] for axis in layout)
 
@@ -33,3 +33,13 @@ def composed(outer: Layout, inner: Layout) -> Layout:
 def between(source: Layout, wanted: Layout) -> Layout:
     """The TRANSPOSE permutation that turns a tensor held in `source` into one held in `wanted`."""
     return tuple(source.index(axis) for axis in wanted)
+
+
+def to_channels_last(rank: int) -> Layout:
+    """[N, C, ...] -> [N, ..., C] as a permutation; ranks under 3 have no such formats."""
+    return (0, *range(2, rank), 1) if rank > 2 else identity(rank)
+
+
+def to_channels_first(rank: int) -> Layout:
+    """[N, ..., C] -> [N, C, ...] as a permutation, the inverse of `to_channels_last`."""
+    return inverse(to_channels_last(rank))

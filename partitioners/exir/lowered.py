@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
@@ -17,12 +17,13 @@ from torch.export.graph_signature import ExportGraphSignature, InputKind, InputS
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
 from npu_assay.partitioners.exir.backend import CompileSpec, NamedDataRuntime, Runtime
+from npu_assay.partitioners.exir.constants import user_inputs
 from npu_assay.partitioners.exir.execution.config import ExecutorchBackendConfig, MemoryPlanningPass, checked_config
 from npu_assay.partitioners.exir.execution.data import named_data
 from npu_assay.partitioners.exir.execution.emit import emit
 from npu_assay.partitioners.exir.execution.serial import serialised
 from npu_assay.partitioners.exir.execution.writer import to_execution
-from npu_assay.partitioners.exir.program import EdgeProgram, argument, flat_program, keep_name, output_values
+from npu_assay.partitioners.exir.program import EdgeProgram, argument, flat_program, keep_name, user_outputs
 from npu_assay.partitioners.exir.pte.model import Program
 from npu_assay.partitioners.exir.run import run_program
 
@@ -100,7 +101,7 @@ class LoweredBackendModule(torch.nn.Module):
         Looked for once, as programs stay what they are. The kind is None where it is not one of a fixed shape.
         """
         if self._returned is None:
-            self._returned = [(node, _kind(node.meta["val"])) for node in self._user_outputs()]
+            self._returned = [(node, _kind(node.meta["val"])) for node in user_outputs(self._original_module)]
         return self._returned
 
     def forward(self, *args: Any) -> list[Any]:
@@ -166,8 +167,8 @@ class LoweredBackendModule(torch.nn.Module):
     def calling_program(self) -> EdgeProgram:
         """An edge program that does nothing but call this delegate."""
         graph = fx.Graph()
-        arguments = [self._copy_placeholder(graph, node) for node in self._user_inputs()]
-        returned = self._user_outputs()
+        arguments = [self._copy_placeholder(graph, node) for node in user_inputs(self._original_module)]
+        returned = user_outputs(self._original_module)
         root = torch.nn.Module()
         results = call_delegate(graph, root, self, arguments, [n.meta["val"] for n in returned])
         graph.output(tuple(results))
@@ -176,18 +177,6 @@ class LoweredBackendModule(torch.nn.Module):
             [OutputSpec(OutputKind.USER_OUTPUT, argument(n), None) for n in results],
         )
         return EdgeProgram(root, graph, signature, {}, dict(self._original_module.range_constraints))
-
-    def _user_inputs(self) -> Iterator[fx.Node]:
-        program = self._original_module
-        placeholders = (n for n in program.graph.nodes if n.op == "placeholder")
-        for node, spec in zip(placeholders, program.graph_signature.input_specs, strict=True):
-            if spec.kind == InputKind.USER_INPUT:
-                yield node
-
-    def _user_outputs(self) -> list[fx.Node]:
-        program = self._original_module
-        pairs = zip(output_values(program.graph), program.graph_signature.output_specs, strict=True)
-        return [node for node, spec in pairs if spec.kind == OutputKind.USER_OUTPUT]
 
     @staticmethod
     def _copy_placeholder(graph: fx.Graph, node: fx.Node) -> fx.Node:

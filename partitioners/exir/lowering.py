@@ -83,9 +83,9 @@ def _compiled_together(
     if not isinstance(results, Mapping) or wanted != {m: len(r) for m, r in results.items() if isinstance(r, Sequence)}:
         raise BackendError(
             "preprocess_multimethod() returned something unusable",
-            found=repr({m: len(r) for m, r in results.items()}) if isinstance(results, dict) else repr(results),
-            expected=f"a dict with as many results for each method: {wanted}",
-            where=backend_id,
+            repr({m: len(r) for m, r in results.items()}) if isinstance(results, dict) else repr(results),
+            f"a dict with as many results for each method: {wanted}",
+            backend_id,
         )
     return results
 
@@ -134,9 +134,9 @@ def _lowered(program: ExportedProgram, spec: DelegationSpec, result: object) -> 
         found = result.processed_bytes if isinstance(result, PreprocessResult) else result
         raise BackendError(
             "preprocess() returned something unusable",
-            found=type(found).__name__,
-            expected="a PreprocessResult whose processed_bytes are bytes",
-            where=spec.backend_id,
+            type(found).__name__,
+            "a PreprocessResult whose processed_bytes are bytes",
+            spec.backend_id,
         )
     data = result.data_store_output
     lowered = LoweredBackendModule(program, spec.backend_id, result.processed_bytes, spec.compile_specs, data)
@@ -162,37 +162,28 @@ def backend_class(backend_id: str, details: Details | None = None) -> type[Backe
     if known:
         raise BackendError(
             "several backends of one name",
-            found=", ".join(sorted(f"{c.__module__}.{c.__qualname__}" for c in known)),
-            expected="one class, or `details` that says which",
-            where=backend_id,
+            ", ".join(sorted(f"{c.__module__}.{c.__qualname__}" for c in known)),
+            "one class, or `details` that says which",
+            backend_id,
         )
     names = sorted({c.__name__ for c in compilers()})
-    raise BackendError(
-        "unknown backend", found=repr(backend_id), expected=f"one of {names} (is it imported?)", where="backend_id"
-    )
+    raise BackendError("unknown backend", repr(backend_id), f"one of {names} (is it imported?)", "backend_id")
 
 
 def _complete(compiler: type[BackendDetails]) -> type[BackendDetails]:
     """The compiler itself. Raises BackendError for one without a method that it has to implement."""
     missing = unimplemented(compiler)
     if missing:
-        raise BackendError(
-            "incomplete backend",
-            found=f"no {missing[0]}()",
-            expected="an implementation of it",
-            where=compiler.__name__,
-        )
+        raise BackendError("incomplete backend", f"no {missing[0]}()", "an implementation of it", compiler.__name__)
     return compiler
 
 
 def check_edge(program: object, where: str) -> None:
     """Refuse anything but an ExportedProgram of the edge dialect."""
     if not isinstance(program, ExportedProgram):
-        raise ExirError("not a program", found=type(program).__name__, expected="an ExportedProgram", where=where)
+        raise ExirError("not a program", type(program).__name__, "an ExportedProgram", where)
     if program.dialect != EdgeVerifier.dialect:
-        raise ExirError(
-            "program of another dialect", found=program.dialect, expected="EDGE, as to_edge makes it", where=where
-        )
+        raise ExirError("program of another dialect", program.dialect, "EDGE, as to_edge makes it", where)
 
 
 def made_partitioner(partitioner: object) -> Partitioner:
@@ -214,14 +205,11 @@ def made_partitioner(partitioner: object) -> Partitioner:
 
 
 def _no_partitioner(found: str, expected: str) -> ExirError:
-    return ExirError("not a partitioner", found=found, expected=expected, where="partitioner")
+    return ExirError("not a partitioner", found, expected, "partitioner")
 
 
 def _check_specs(compile_specs: object) -> None:
     if not isinstance(compile_specs, list) or not all(isinstance(s, CompileSpec) for s in compile_specs):
         raise ExirError(
-            "compile_specs of the wrong type",
-            found=repr(compile_specs),
-            expected="a list of CompileSpec",
-            where="compile_specs",
+            "compile_specs of the wrong type", repr(compile_specs), "a list of CompileSpec", "compile_specs"
         )

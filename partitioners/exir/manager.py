@@ -11,11 +11,11 @@ from torch.export import ExportedProgram
 from torch.fx.passes.infra.pass_manager import PassManager
 
 from npu_assay.partitioners.exir.config import EdgeCompileConfig, check_config, check_overloads
-from npu_assay.partitioners.exir.constant_methods import check_constant_methods, check_method_name
+from npu_assay.partitioners.exir.constant_methods import check_constant_methods, check_known, check_method_name
 from npu_assay.partitioners.exir.errors import ExirError
 from npu_assay.partitioners.exir.execution.config import ExecutorchBackendConfig, checked_config
 from npu_assay.partitioners.exir.execution.writer import to_execution
-from npu_assay.partitioners.exir.executorch_manager import ExecutorchProgramManager
+from npu_assay.partitioners.exir.executorch_manager import ExecutorchProgramManager, MethodManager
 from npu_assay.partitioners.exir.lowering import (
     Details,
     PartitionerOrClass,
@@ -28,7 +28,7 @@ from npu_assay.partitioners.exir.transform import GraphPass, transform_program
 from npu_assay.partitioners.exir.verifier import verify
 
 
-class EdgeProgramManager:
+class EdgeProgramManager(MethodManager):
     """One or more edge programs, and the constants that methods without a graph return.
 
     Managers do not change: `transform` and `to_backend` return new ones that share tensors with
@@ -58,24 +58,9 @@ class EdgeProgramManager:
         self._constants = check_constant_methods(constant_methods, programs)
 
     @property
-    def methods(self) -> set[str]:
-        """The names of the methods that have a program."""
-        return set(self._programs)
-
-    @property
-    def config_methods(self) -> set[str]:
-        """The names of the methods that return a constant."""
-        return set(self._constants)
-
-    @property
     def constant_methods(self) -> dict[str, Any]:
         """What each config method returns."""
         return dict(self._constants)
-
-    def exported_program(self, method_name: str = "forward") -> ExportedProgram:
-        """The program of a method. Raises ExirError for an unknown one."""
-        self._check_methods([method_name], "method_name")
-        return self._programs[method_name]
 
     def transform(
         self,
@@ -134,10 +119,7 @@ class EdgeProgramManager:
 
     def _check_methods(self, names: Iterable[str], where: str) -> None:
         for name in names:
-            if name not in self._programs:
-                raise ExirError(
-                    "unknown method", found=repr(name), expected=f"one of {sorted(self._programs)}", where=where
-                )
+            check_known(name, self._programs, where)
 
 
 def with_exceptions(
@@ -160,15 +142,15 @@ def by_method(programs: object, where: str) -> dict[str, ExportedProgram]:
     if not isinstance(programs, Mapping):
         programs = {"forward": programs}
     if not programs:
-        raise ExirError("no programs", found="an empty dict", expected="at least one ExportedProgram", where=where)
+        raise ExirError("no programs", "an empty dict", "at least one ExportedProgram", where)
     for name, program in programs.items():
         check_method_name(name, where)
         if not isinstance(program, ExportedProgram):
             raise ExirError(
                 "not a program",
-                found=f"{type(program).__name__} for method {name!r}",
-                expected="an ExportedProgram, as torch.export.export returns",
-                where=where,
+                f"{type(program).__name__} for method {name!r}",
+                "an ExportedProgram, as torch.export.export returns",
+                where,
             )
     return dict(programs)
 
@@ -180,8 +162,8 @@ def check_passes(passes: object) -> Sequence[GraphPass]:
     if not isinstance(passes, (list, tuple)):
         raise ExirError(
             "passes of the wrong type",
-            found=type(passes).__name__,
-            expected="a list of passes, or a dict of such lists by method",
-            where="passes",
+            type(passes).__name__,
+            "a list of passes, or a dict of such lists by method",
+            "passes",
         )
     return passes

@@ -62,6 +62,23 @@ def non_negative(dim: int, dims: int) -> int:
     return dim + dims if dim < 0 else dim
 
 
+def is_open(size: object) -> bool:
+    """Whether the program leaves a size open."""
+    return not isinstance(size, int)
+
+
+def tensors(node: fx.Node) -> tuple[torch.Tensor, ...]:
+    """All tensors that the node gives, without data."""
+    found = node.meta.get("val")
+    several = found if isinstance(found, (list, tuple)) else (found,)
+    return tuple(one for one in several if isinstance(one, torch.Tensor))
+
+
+def type_text(dtype: torch.dtype | None) -> str:
+    """`float32` for torch.float32."""
+    return str(dtype).removeprefix("torch.")
+
+
 def size_text(sizes: Sequence[int]) -> str:
     """A shape as messages print it: 1x8x4x4, or scalar."""
     return "x".join(map(str, sizes)) if sizes else "scalar"

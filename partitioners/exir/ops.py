@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cache
 from typing import Any
 
@@ -76,7 +76,10 @@ class EdgeOp:
 
         Raises ValueError when torch has none.
         """
-        return out_variant(self)
+        found = with_outs(self._op) if isinstance(self._op, OpOverload) else None
+        if found is None:
+            raise ValueError(f"{self.__name__} has no out variant")
+        return found
 
     @property
     def _schema(self) -> torch.FunctionSchema:
@@ -91,24 +94,19 @@ class EdgeOp:
         return self._op._schema if isinstance(self._op, OpOverload) else None
 
 
-@cache
-def out_variant(op: EdgeOp) -> OpOverload:
-    """The overload of the same packet that takes the same arguments and the results' memory.
+def with_outs(op: OpOverload, without: Collection[str] = ()) -> OpOverload | None:
+    """The overload of the same packet that has the same parameters, but for some, and takes the results' memory.
 
-    `aten.add.out` for `aten.add.Tensor`. Raises ValueError when torch has none.
+    `aten.add.out` for `aten.add.Tensor`; None when torch has none.
     """
-    schema = op.schema
-    if schema is not None:
-        wrapped: Any = op._op
-        packet = wrapped.overloadpacket
-        # By `getattr`, as `__getattr__` makes overloads anew, in the place of those that others hold already.
-        for overload in (getattr(packet, name) for name in packet.overloads()):
-            wanted = [(a.name, str(a.type)) for a in schema.arguments]
-            found = [(a.name, str(a.type)) for a in overload._schema.arguments if not a.is_out]
-            if found == wanted and len(found) < len(overload._schema.arguments):
-                variant: OpOverload = overload
-                return variant
-    raise ValueError(f"{op.__name__} has no out variant")
+    wanted = [(a.name, str(a.type)) for a in op._schema.arguments if a.name not in without]
+    # By `getattr`, as `__getattr__` makes overloads anew, in the place of those that others hold already.
+    for overload in (getattr(op.overloadpacket, name) for name in op.overloadpacket.overloads()):
+        found = [(a.name, str(a.type)) for a in overload._schema.arguments if not a.is_out]
+        if found == wanted and len(found) < len(overload._schema.arguments):
+            variant: OpOverload = overload
+            return variant
+    return None
 
 
 def dim_order_format(dim_order: list[int] | None, rank: int) -> torch.memory_format:

@@ -13,6 +13,7 @@ from torch.export import ExportedProgram
 from npu_assay.partitioners.exir.cluster import arguments_of, operands_of
 from npu_assay.partitioners.exir.constants import constant_values
 from npu_assay.partitioners.exir.errors import BackendError
+from npu_assay.partitioners.exir.nodes import tensors, type_text
 from npu_assay.partitioners.exir.ops import GETITEM, target_name
 from npu_assay.partitioners.exir.qdq import is_compute, output_qparams, qparams
 
@@ -54,7 +55,7 @@ class PlainOperator:
         constants = iter(range(len(arrays)))
         pairs = zip(self.operands, self.data, strict=True)
         operands = [{"input": inputs.index(n)} if data is None else {"constant": next(constants)} for n, data in pairs]
-        results = [str(dtype).removeprefix("torch.") for dtype in _dtypes(self.node)]
+        results = [type_text(tensor.dtype) for tensor in tensors(self.node)]
         return {"op": self.op, "operands": operands, "results": results, "arguments": arguments_of(self.node)}, arrays
 
 
@@ -73,8 +74,8 @@ def other_types(found: PlainOperator, dtypes: Collection[torch.dtype]) -> str | 
 
     A second result may be indices.
     """
-    own = dict.fromkeys(dtype for each in (*found.operands, found.node) for dtype in _dtypes(each)[:1])
-    return ", ".join(str(dtype).removeprefix("torch.") for dtype in own if dtype not in dtypes) or None
+    own = dict.fromkeys(each.dtype for node in (*found.operands, found.node) for each in tensors(node)[:1])
+    return ", ".join(type_text(dtype) for dtype in own if dtype not in dtypes) or None
 
 
 def only_plain(program: ExportedProgram) -> PlainOperator:
@@ -83,11 +84,5 @@ def only_plain(program: ExportedProgram) -> PlainOperator:
     found = find_plain(nodes[0], constant_values(program)) if len(nodes) == 1 else None
     if found is None:
         names = ", ".join(n.name for n in nodes) or "nothing that computes"
-        raise BackendError("a delegated subgraph", found=names, expected="one plain operator", where="preprocess")
+        raise BackendError("a delegated subgraph", names, "one plain operator", "preprocess")
     return found
-
-
-def _dtypes(node: fx.Node) -> list[torch.dtype]:
-    made = node.meta.get("val")
-    listed = made if isinstance(made, list | tuple) else [made]
-    return [each.dtype for each in listed if isinstance(each, torch.Tensor)]

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import builtins
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 import torch.utils._pytree as pytree
@@ -56,18 +56,13 @@ def check_operators(graph: fx.Graph) -> None:
     """Raise EdgeError for the first node whose target is a plain torch overload or a module call."""
     for node in graph.nodes:
         if node.op in ("call_module", "call_method"):
-            raise EdgeError(
-                "a call that is not a function",
-                found=f"{node.op} {node.target}",
-                expected="call_function",
-                where=node.name,
-            )
+            raise EdgeError("a call that is not a function", f"{node.op} {node.target}", "call_function", node.name)
         if isinstance(node.target, OpOverload) and target_name(node.target) not in PLAIN_ATEN:
             raise EdgeError(
                 "operator of another dialect",
-                found=f"torch operator {target_name(node.target)}",
-                expected="an edge operator",
-                where=node.name,
+                f"torch operator {target_name(node.target)}",
+                "an edge operator",
+                node.name,
             )
 
 
@@ -94,8 +89,11 @@ class EdgeProgram(ExportedProgram):
 
     The constructor stores what it gets, without copying. Raises EdgeError (or torch's
     SpecViolationError turned into one) when graph, signature and state do not fit together.
-    `verify=False` leaves that out, for graphs just written from a program that was verified.
+    `verify=False` leaves that out, for graphs just written from a program that was verified. Subclasses, of another
+    dialect, are not verified.
     """
+
+    verifier: ClassVar[type[Verifier]] = EdgeVerifier
 
     def __init__(
         self,
@@ -118,14 +116,14 @@ class EdgeProgram(ExportedProgram):
         self._module_call_graph = call_graph(graph_signature) if module_call_graph is None else module_call_graph
         self._example_inputs = example_inputs
         self._constants = {} if constants is None else constants
-        self._verifiers = [EdgeVerifier]
+        self._verifiers = [self.verifier]
         # Guards restrict dynamic shapes of torch.export's own programs; edge programs carry ranges instead.
         self._guards_code: list[str] = []
-        if verify:
+        if verify and self.verifier is EdgeVerifier:
             check_program(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> EdgeProgram:
-        twin = copy_program(self)
+        twin = copy_program(self, kind=type(self))
         twin._state_dict = copy.deepcopy(self._state_dict, memo)
         twin._constants = copy.deepcopy(self._constants, memo)
         return twin
@@ -138,10 +136,7 @@ def check_program(program: ExportedProgram) -> None:
         EdgeVerifier().check(program)
     except SpecViolationError as error:
         raise EdgeError(
-            str(error).splitlines()[0].rstrip(". "),
-            found="an invalid program",
-            expected="valid edge dialect",
-            where="edge program",
+            str(error).splitlines()[0].rstrip(". "), "an invalid program", "valid edge dialect", "edge program"
         ) from error
 
 
@@ -228,10 +223,7 @@ def edge_program(
     unknown = sorted(set(constants) - {n.name for n in placeholders})
     if unknown:
         raise EdgeError(
-            "constant without a placeholder",
-            found=unknown[0],
-            expected=f"one of {[n.name for n in placeholders]}",
-            where="constants",
+            "constant without a placeholder", unknown[0], f"one of {[n.name for n in placeholders]}", "constants"
         )
     outputs = [OutputSpec(OutputKind.USER_OUTPUT, argument(a), None) for a in output_values(graph)]
     signature = ExportGraphSignature([_input_spec(n, constants) for n in placeholders], outputs)
@@ -243,26 +235,56 @@ def output_values(graph: fx.Graph) -> tuple[Any, ...]:
     node = graph.output_node()
     values = node.args[0]
     if not isinstance(values, (tuple, list)):
-        raise EdgeError(
-            "output in an unusual form", found=type(values).__name__, expected="a tuple of nodes", where=node.name
-        )
+        raise EdgeError("output in an unusual form", type(values).__name__, "a tuple of nodes", node.name)
     return tuple(values)
 
 
-def copy_program(program: ExportedProgram, *, verify: bool = True) -> EdgeProgram:
+def returned(program: ExportedProgram) -> Iterator[tuple[Any, OutputSpec]]:
+    """What the program's graph returns, each with its record in the signature."""
+    return zip(output_values(program.graph), program.graph_signature.output_specs, strict=True)
+
+
+def user_outputs(program: ExportedProgram) -> list[Any]:
+    """What the program returns to its user."""
+    return [value for value, spec in returned(program) if spec.kind == OutputKind.USER_OUTPUT]
+
+
+def output_specs(values: Iterable[Any], known: Iterable[OutputSpec]) -> list[OutputSpec]:
+    """The records of what a graph returns, of the same kinds and targets as in `known`; constants keep theirs."""
+    pairs = zip(values, known, strict=True)
+    return [OutputSpec(s.kind, argument(v) if isinstance(v, fx.Node) else copy.copy(s.arg), s.target) for v, s in pairs]
+
+
+def copy_program(
+    program: ExportedProgram, *, verify: bool = True, kind: type[EdgeProgram] = EdgeProgram
+) -> EdgeProgram:
     """A program of its own graph, signature and dictionaries; tensors and node values are shared.
 
     Node names, meta (one level deep) and order are the same. Delegates and constants attached to
     the graph module are shared; bodies of control flow are copied. Raises EdgeError for an invalid
     program, unless `verify` is False.
     """
-    return EdgeProgram(
-        copy_attributes(program.graph_module),
-        _copy_graph(program.graph),
-        copy_signature(program.graph_signature),
+    root, graph = copy_attributes(program.graph_module), _copy_graph(program.graph)
+    return with_graph(program, root, graph, copy_signature(program.graph_signature), kind, verify=verify)
+
+
+def with_graph(
+    program: ExportedProgram,
+    root: torch.nn.Module,
+    graph: fx.Graph,
+    signature: ExportGraphSignature,
+    kind: type[EdgeProgram],
+    *,
+    verify: bool = False,
+) -> EdgeProgram:
+    """A program of another graph, with the state, the ranges and the calling convention of `program`."""
+    return kind(
+        root,
+        graph,
+        signature,
         dict(program.state_dict),
         dict(program.range_constraints),
-        renamed_call_graph(program, program.graph_signature),
+        renamed_call_graph(program, signature),
         program.example_inputs,
         dict(program.constants),
         verify=verify,

@@ -140,10 +140,7 @@ def without_view(node: fx.Node) -> OpOverload:
     found = getattr(getattr(torch.ops.aten, f"{packet}_copy", None), overload, None)
     if not isinstance(found, OpOverload):
         raise EdgeError(
-            "a view without a copying variant",
-            found=target_name(target),
-            expected=f"aten.{packet}_copy.{overload}",
-            where=node.name,
+            "a view without a copying variant", target_name(target), f"aten.{packet}_copy.{overload}", node.name
         )
     return found
 

@@ -10,12 +10,13 @@ import torch
 from torch import fx
 from torch._higher_order_ops.executorch_call_delegate import executorch_call_delegate, is_lowered_module
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind, InputSpec, OutputKind
+from torch.export.graph_signature import InputKind, InputSpec
 
 from npu_assay.partitioners.exir.backend import Runtime
+from npu_assay.partitioners.exir.constants import placeholders, user_inputs
 from npu_assay.partitioners.exir.errors import BackendError, EdgeError, InputError
 from npu_assay.partitioners.exir.ops import target_name
-from npu_assay.partitioners.exir.program import output_values
+from npu_assay.partitioners.exir.program import user_outputs
 from npu_assay.partitioners.exir.quantized import DIRECT
 from npu_assay.partitioners.exir.values import arguments, describe
 
@@ -54,7 +55,7 @@ def run_program(
     """
     if original_modules and runtimes:
         found = ", ".join(sorted(runtimes))
-        raise InputError("runtimes that nothing runs on", found=found, expected="none", where="original_modules")
+        raise InputError("runtimes that nothing runs on", found, "none", "original_modules")
     values = _graph_inputs(program, inputs)
     with torch.no_grad():
         for node in program.graph.nodes:
@@ -64,10 +65,7 @@ def run_program(
                 values[node] = _run_node(node, values, None if original_modules else runtimes or {})
             elif node.op == "get_attr":
                 values[node] = operator.attrgetter(node.target)(program.graph_module)
-    outputs = output_values(program.graph)
-    specs = program.graph_signature.output_specs
-    kept = [o for o, s in zip(outputs, specs, strict=True) if s.kind == OutputKind.USER_OUTPUT]
-    return [values[o] if isinstance(o, fx.Node) else o for o in kept]
+    return [values[o] if isinstance(o, fx.Node) else o for o in user_outputs(program)]
 
 
 def _item(node: fx.Node, values: Mapping[fx.Node, Any]) -> Any:
@@ -100,9 +98,9 @@ def run_delegate(
         known = sorted({*runtimes, *registered_runtimes()})
         raise BackendError(
             "no runtime for its backend",
-            found=repr(lowered.backend_id),
-            expected=f"one of {known}, or original_modules=True to run what the blob was compiled from",
-            where=where,
+            repr(lowered.backend_id),
+            f"one of {known}, or original_modules=True to run what the blob was compiled from",
+            where,
         )
     outputs = list(runtime.execute(lowered.handle(runtime), list(inputs)))
     _check_outputs(lowered, outputs, where)
@@ -114,9 +112,9 @@ def _check_outputs(lowered: Any, outputs: Sequence[Any], where: str) -> None:
     if len(wanted) != len(outputs):
         raise BackendError(
             f"runtime of {lowered.backend_id} returned the wrong number of outputs",
-            found=str(len(outputs)),
-            expected=str(len(wanted)),
-            where=where,
+            str(len(outputs)),
+            str(len(wanted)),
+            where,
         )
     for index, ((node, kind), output) in enumerate(zip(wanted, outputs, strict=True)):
         if isinstance(output, torch.Tensor) and (output.dtype, output.shape) == kind:
@@ -124,27 +122,22 @@ def _check_outputs(lowered: Any, outputs: Sequence[Any], where: str) -> None:
         if not _fits(output, node.meta["val"]):
             raise BackendError(
                 f"runtime of {lowered.backend_id} returned a wrong output {index} ({node.name})",
-                found=describe(output),
-                expected=describe(node.meta["val"]),
-                where=where,
+                describe(output),
+                describe(node.meta["val"]),
+                where,
             )
 
 
 def check_inputs(program: ExportedProgram, inputs: Sequence[Any]) -> list[fx.Node]:
     """The program's placeholders for its user's inputs. Raises InputError for inputs that do not fit them."""
-    placeholders = [n for n in program.graph.nodes if n.op == "placeholder"]
-    specs = program.graph_signature.input_specs
-    users = [n for n, s in zip(placeholders, specs, strict=True) if s.kind == InputKind.USER_INPUT]
+    users = user_inputs(program)
     if len(users) != len(inputs):
         raise InputError(
-            "wrong number of inputs",
-            found=str(len(inputs)),
-            expected=f"{len(users)} ({', '.join(n.name for n in users)})",
-            where="inputs",
+            "wrong number of inputs", str(len(inputs)), f"{len(users)} ({', '.join(n.name for n in users)})", "inputs"
         )
     for node, value in zip(users, inputs, strict=True):
         if not _fits(value, node.meta["val"]):
-            raise InputError("wrong input", found=describe(value), expected=describe(node.meta["val"]), where=node.name)
+            raise InputError("wrong input", describe(value), describe(node.meta["val"]), node.name)
         if isinstance(value, torch.Tensor):
             _check_limits(value, node.meta["val"], node.name)
     return users
@@ -152,8 +145,7 @@ def check_inputs(program: ExportedProgram, inputs: Sequence[Any]) -> list[fx.Nod
 
 def _graph_inputs(program: ExportedProgram, inputs: Sequence[Any]) -> dict[fx.Node, Any]:
     values: dict[fx.Node, Any] = dict(zip(check_inputs(program, inputs), inputs, strict=True))
-    placeholders = (n for n in program.graph.nodes if n.op == "placeholder")
-    for node, spec in zip(placeholders, program.graph_signature.input_specs, strict=True):
+    for node, spec in placeholders(program):
         if spec.kind != InputKind.USER_INPUT:
             values[node] = constant_value(program, spec)
     return values
@@ -166,7 +158,7 @@ def _check_limits(value: torch.Tensor, expected: torch.Tensor, name: str) -> Non
             continue
         most = limit.node.shape_env.bound_sympy(limit.node.expr).upper
         if size > most:
-            raise InputError(f"size of axis {axis} over its limit", found=str(size), expected=f"to {most}", where=name)
+            raise InputError(f"size of axis {axis} over its limit", str(size), f"to {most}", name)
 
 
 def constant_value(program: ExportedProgram, spec: InputSpec) -> Any:
@@ -175,7 +167,7 @@ def constant_value(program: ExportedProgram, spec: InputSpec) -> Any:
     for store in (program.state_dict, program.constants):
         if target in store:
             return store[target]
-    raise EdgeError("constant without a value", found=target, expected="a key of state_dict or constants", where=target)
+    raise EdgeError("constant without a value", target, "a key of state_dict or constants", target)
 
 
 def _fits(value: Any, expected: Any) -> bool:

@@ -23,7 +23,7 @@ from torch.utils._pytree import tree_map_only
 from npu_assay.partitioners.exir.constants import placeholders
 from npu_assay.partitioners.exir.decompose_by_node import Decompositions
 from npu_assay.partitioners.exir.errors import EdgeError
-from npu_assay.partitioners.exir.program import argument, output_values
+from npu_assay.partitioners.exir.program import output_specs, output_values
 
 WRITTEN = {
     InputKind.BUFFER: OutputKind.BUFFER_MUTATION,
@@ -89,19 +89,14 @@ def _finished(program: ExportedProgram, module: fx.GraphModule, written: Sequenc
     mutations = [_mutation(specs[node]) for node in written]
     _drop_copies(module.graph, mutations)
     known = [*mutations, *program.graph_signature.output_specs]
-    outputs = [
-        OutputSpec(spec.kind, argument(value) if isinstance(value, fx.Node) else spec.arg, spec.target)
-        for spec, value in zip(known, output_values(module.graph), strict=True)
-    ]
+    outputs = output_specs(output_values(module.graph), known)
     return ExportGraphSignature(list(program.graph_signature.input_specs), outputs)
 
 
 def _mutation(spec: InputSpec) -> OutputSpec:
     """The record of an input's new value. Raises EdgeError for inputs that cannot change."""
     if spec.kind not in WRITTEN:
-        raise EdgeError(
-            "the program writes a constant", found=spec.kind.name, expected="a registered buffer", where=spec.arg.name
-        )
+        raise EdgeError("the program writes a constant", spec.kind.name, "a registered buffer", spec.arg.name)
     target = spec.arg.name if spec.kind == InputKind.USER_INPUT else spec.target
     return OutputSpec(WRITTEN[spec.kind], spec.arg, target)
 

@@ -23,7 +23,14 @@ from torch.fx.passes.infra.pass_base import PassResult
 from npu_assay.partitioners.exir.backend import ConstantPass, Pass
 from npu_assay.partitioners.exir.constants import constant_nodes, placeholders
 from npu_assay.partitioners.exir.errors import EdgeError, ExirError
-from npu_assay.partitioners.exir.program import EdgeProgram, argument, copy_program, output_values, renamed_call_graph
+from npu_assay.partitioners.exir.program import (
+    EdgeProgram,
+    argument,
+    copy_program,
+    output_specs,
+    output_values,
+    renamed_call_graph,
+)
 from npu_assay.partitioners.exir.values import fake_like, fake_mode_of, fill_values
 
 GraphPass = Pass
@@ -60,7 +67,7 @@ def constant_data(program: ExportedProgram) -> dict[str, torch.Tensor]:
 def _run_pass(graph_pass: GraphPass, module: fx.GraphModule, constants: Mapping[str, torch.Tensor]) -> fx.GraphModule:
     name = getattr(graph_pass, "__name__", type(graph_pass).__name__)
     if not callable(graph_pass):
-        raise ExirError("not a pass", found=name, expected="a callable that takes a GraphModule", where="passes")
+        raise ExirError("not a pass", name, "a callable that takes a GraphModule", "passes")
     result = graph_pass(module, constants) if isinstance(graph_pass, ConstantPass) else graph_pass(module)
     if isinstance(result, PassResult):
         result = result.graph_module
@@ -68,10 +75,7 @@ def _run_pass(graph_pass: GraphPass, module: fx.GraphModule, constants: Mapping[
         return module
     if not isinstance(result, fx.GraphModule):
         raise ExirError(
-            "a pass returned something unusable",
-            found=type(result).__name__,
-            expected="None, a GraphModule or a PassResult",
-            where=name,
+            "a pass returned something unusable", type(result).__name__, "None, a GraphModule or a PassResult", name
         )
     return result
 
@@ -152,9 +156,7 @@ def _drop_unused(graph: fx.Graph, program: ExportedProgram, specs: Mapping[str, 
 
 def _input_spec(node: fx.Node, known: Mapping[str, InputSpec]) -> InputSpec:
     if node.name not in known:
-        raise EdgeError(
-            "a pass added an input", found="a new placeholder", expected=f"one of {sorted(known)}", where=node.name
-        )
+        raise EdgeError("a pass added an input", "a new placeholder", f"one of {sorted(known)}", node.name)
     old = known[node.name]
     return InputSpec(old.kind, copy(old.arg), old.target, old.persistent)
 
@@ -164,14 +166,11 @@ def _check_user_inputs(program: ExportedProgram, inputs: Sequence[InputSpec]) ->
     before = [s.arg.name for s in program.graph_signature.input_specs if s.kind == InputKind.USER_INPUT]
     after = [s.arg.name for s in inputs if s.kind == InputKind.USER_INPUT]
     if before != after:
-        raise EdgeError("a pass changed the user inputs", found=str(after), expected=str(before), where="placeholders")
+        raise EdgeError("a pass changed the user inputs", str(after), str(before), "placeholders")
 
 
 def _output_specs(program: ExportedProgram, graph: fx.Graph) -> list[OutputSpec]:
     values, specs = output_values(graph), program.graph_signature.output_specs
     if len(values) != len(specs):
-        raise EdgeError(
-            "a pass changed the number of outputs", found=str(len(values)), expected=str(len(specs)), where="output"
-        )
-    pairs = zip(values, specs, strict=True)
-    return [OutputSpec(s.kind, argument(v) if isinstance(v, fx.Node) else copy(s.arg), s.target) for v, s in pairs]
+        raise EdgeError("a pass changed the number of outputs", str(len(values)), str(len(specs)), "output")
+    return output_specs(values, specs)

@@ -7,7 +7,7 @@ an operator, it has no kernel, so it is decomposed after all, and the lowering i
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,6 +24,7 @@ from npu_assay.partitioners.exir.config import (
     check_overloads,
     side_effect,
 )
+from npu_assay.partitioners.exir.constant_methods import check_known
 from npu_assay.partitioners.exir.decompose import decomposed, functional
 from npu_assay.partitioners.exir.edge import edge_from_functional
 from npu_assay.partitioners.exir.errors import BackendError, EdgeError, ExirError
@@ -141,9 +142,9 @@ def _check_kernel(node: fx.Node, wanted: Wanted, config: EdgeCompileConfig) -> N
     except EdgeError as error:
         raise BackendError(
             f"{wanted.partitioner} wants an operator not decomposed and did not delegate it",
-            found=f"{target_name(node.target)} outside of all delegates",
-            expected="a partition that has it, or passes that do not make it",
-            where=node.name,
+            f"{target_name(node.target)} outside of all delegates",
+            "a partition that has it, or passes that do not make it",
+            node.name,
         ) from error
 
 
@@ -215,16 +216,13 @@ def wanted_by(partitioner: Partitioner, program: ExportedProgram) -> Wanted:
     return Wanted(name, frozenset(possible), keeps)
 
 
-def check_partitioners(partitioner: object, methods: Iterable[str]) -> dict[str, list[Partitioner]]:
+def check_partitioners(partitioner: object, methods: Collection[str]) -> dict[str, list[Partitioner]]:
     """The partitioners of each method. Raises ExirError for anything but a list, or a dict of lists by method."""
     if partitioner is None:
         return {name: [] for name in methods}
     if isinstance(partitioner, Mapping):
-        unknown = sorted(set(partitioner) - set(methods))
-        if unknown:
-            raise ExirError(
-                "unknown method", found=repr(unknown[0]), expected=f"one of {sorted(methods)}", where="partitioner"
-            )
+        for name in partitioner:
+            check_known(name, methods, "partitioner")
         return {name: _checked_list(partitioner.get(name, []), f"partitioner[{name!r}]") for name in methods}
     return {name: _checked_list(partitioner, "partitioner") for name in methods}
 
@@ -232,7 +230,5 @@ def check_partitioners(partitioner: object, methods: Iterable[str]) -> dict[str,
 def _checked_list(partitioners: object, where: str) -> list[Partitioner]:
     if not isinstance(partitioners, (list, tuple)):
         name = partitioners.__name__ if isinstance(partitioners, type) else type(partitioners).__name__
-        raise ExirError(
-            "partitioners of the wrong type", found=name, expected=f"a list, as in [{name}(...)]", where=where
-        )
+        raise ExirError("partitioners of the wrong type", name, f"a list, as in [{name}(...)]", where)
     return [made_partitioner(one) for one in partitioners]

@@ -118,12 +118,7 @@ def fill_values(
 
 def _placeholder_value(node: fx.Node, tensors: Mapping[str, torch.Tensor], mode: FakeTensorMode) -> FakeTensor:
     if node.name not in tensors:
-        raise EdgeError(
-            "placeholder of unknown shape",
-            found="no tensor for it",
-            expected="meta['val'] or a tensor",
-            where=node.name,
-        )
+        raise EdgeError("placeholder of unknown shape", "no tensor for it", "meta['val'] or a tensor", node.name)
     return fake_like(tensors[node.name], mode)
 
 
@@ -136,9 +131,9 @@ def checked_value(node: fx.Node, mode: FakeTensorMode) -> Any:
         reason = str(error).splitlines()[0] if str(error) else repr(error)
         raise EdgeError(
             f"{target_name(node.target)} refuses its arguments ({reason})",
-            found=f"({found})",
-            expected="arguments that fit its schema",
-            where=node.name,
+            f"({found})",
+            "arguments that fit its schema",
+            node.name,
         ) from error
 
 

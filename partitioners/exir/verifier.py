@@ -13,6 +13,7 @@ from torch.utils._pytree import tree_leaves
 
 from npu_assay.partitioners.exir.config import EdgeCompileConfig
 from npu_assay.partitioners.exir.errors import EdgeError
+from npu_assay.partitioners.exir.nodes import tensors
 from npu_assay.partitioners.exir.ops import EdgeOp, is_dim_order_op, target_name
 
 FLOATS = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
@@ -92,9 +93,9 @@ def check_core(node: fx.Node, op: Any, exceptions: Collection[OpOverload]) -> No
     if torch.Tag.core not in op.tags and torch.Tag.view_copy not in op.tags:
         raise EdgeError(
             "operator outside core ATen",
-            found=target_name(op),
-            expected="a core ATen operator, or one listed in _core_aten_ops_exception_list or preserve_ops",
-            where=node.name,
+            target_name(op),
+            "a core ATen operator, or one listed in _core_aten_ops_exception_list or preserve_ops",
+            node.name,
         )
 
 
@@ -104,9 +105,9 @@ def check_spelling(node: fx.Node, skip_dim_order: bool) -> None:
     if is_dim_order_op(name) if skip_dim_order else name in _IN_DIM_ORDER:
         raise EdgeError(
             "operator with the wrong form of memory layout",
-            found=name,
-            expected="a memory_format" if skip_dim_order else "a dim_order operator",
-            where=node.name,
+            name,
+            "a memory_format" if skip_dim_order else "a dim_order operator",
+            node.name,
         )
 
 
@@ -120,13 +121,13 @@ def check_types(node: fx.Node) -> None:
     if known is None:
         return
     for source in _operands(node):
-        for tensor in _tensors(source):
+        for tensor in tensors(source):
             if tensor.dtype not in known:
                 raise EdgeError(
                     f"{name} does not take this type of tensor",
-                    found=f"{tensor.dtype} from {source.name}",
-                    expected=_text(known),
-                    where=node.name,
+                    f"{tensor.dtype} from {source.name}",
+                    _text(known),
+                    node.name,
                 )
 
 
@@ -144,21 +145,9 @@ def _operands(node: fx.Node) -> Iterator[fx.Node]:
 
 
 def _check_known(node: fx.Node) -> None:
-    for tensor in _tensors(node):
+    for tensor in tensors(node):
         if tensor.dtype not in EDGE_TYPES:
-            raise EdgeError(
-                "tensor of a type that edge does not know",
-                found=str(tensor.dtype),
-                expected=_text(EDGE_TYPES),
-                where=node.name,
-            )
-
-
-def _tensors(node: fx.Node) -> Iterator[torch.Tensor]:
-    value = node.meta.get("val")
-    for item in value if isinstance(value, (list, tuple)) else (value,):
-        if isinstance(item, torch.Tensor):
-            yield item
+            raise EdgeError("tensor of a type that edge does not know", str(tensor.dtype), _text(EDGE_TYPES), node.name)
 
 
 def _text(types: Collection[torch.dtype]) -> str:

@@ -7,11 +7,11 @@ dequantize tie their result to their operands; no tie crosses any other operator
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Sequence
 
-import torch
 from torch import fx
 
+from npu_assay.partitioners.exir.nodes import rank
 from npu_assay.partitioners.exir.ops import DEQUANTIZE, GETITEM, QUANTIZE, target_name
 from npu_assay.partitioners.neutron.traits import Operators, Traits
 
@@ -25,14 +25,6 @@ POOLS = frozenset(
 )
 _CONVERTING = QUANTIZE | DEQUANTIZE | {GETITEM}
 """What keeps the format and is not an operator of the NPU."""
-
-
-def node_rank(node: fx.Node) -> int:
-    """Number of axes of a node's (first) result; 0 when it is not a tensor."""
-    value = node.meta.get("val")
-    if isinstance(value, (list, tuple)):
-        value = value[0] if value else None
-    return value.dim() if isinstance(value, torch.Tensor) else 0
 
 
 def channels_first_nodes(graph: fx.Graph, operators: Operators) -> frozenset[fx.Node]:
@@ -70,7 +62,7 @@ def _tied(node: fx.Node, operators: Operators) -> list[fx.Node]:
     """The values that must have one format because `node` keeps the format of its operands."""
     if not _traits(node, operators).keeps_format:
         return []
-    return [value for value in (node, *node.all_input_nodes) if node_rank(value) >= 3]
+    return [value for value in (node, *node.all_input_nodes) if rank(value) >= 3]
 
 
 def _around_list_pool(pool: fx.Node) -> list[fx.Node]:
@@ -79,14 +71,14 @@ def _around_list_pool(pool: fx.Node) -> list[fx.Node]:
     Empty for any other pool: the format of what a model reshapes around an image itself follows from nothing.
     """
     before = _without_conversions(pool.args[0])
-    if before is None or not is_spatial_reshape(before) or node_rank(before.all_input_nodes[0]) != 3:
+    if before is None or not is_spatial_reshape(before) or rank(before.all_input_nodes[0]) != 3:
         return []
     found, ends = [before.all_input_nodes[0]], [pool]
     for end in ends:  # which grows by what only converts
         for user in end.users:
             if target_name(user.target) in _CONVERTING:
                 ends.append(user)
-            elif is_spatial_reshape(user) and node_rank(user) == 3:
+            elif is_spatial_reshape(user) and rank(user) == 3:
                 found.append(user)
     return found
 
@@ -101,7 +93,7 @@ def _without_conversions(value: object) -> fx.Node | None:
 def is_spatial_reshape(node: fx.Node) -> bool:
     """Whether a reshape keeps images and channels, so that it moves nothing where channels come last, either."""
     source = node.all_input_nodes[0] if node.all_input_nodes else None
-    if target_name(node.target) != VIEW or source is None or min(node_rank(node), node_rank(source)) < 3:
+    if target_name(node.target) != VIEW or source is None or min(rank(node), rank(source)) < 3:
         return False
     before, after = source.meta["val"].shape, node.meta["val"].shape
     return tuple(before[:2]) == tuple(after[:2])
@@ -121,25 +113,8 @@ def _join(parent: dict[fx.Node, fx.Node], nodes: Sequence[fx.Node]) -> None:
 
 def channel_dim(node: fx.Node, channels_first: Container[fx.Node]) -> int:
     """The non-negative axis that holds the channels: 1 if channels-first, else the last; 0 at rank 0 and 1."""
-    rank = node_rank(node)
-    if node in channels_first and rank >= 2:
-        return 1
-    return max(rank - 1, 0)
-
-
-def to_nhwc(rank: int) -> tuple[int, ...]:
-    """The permutation from channels-first to channels-last: (0, 2, ..., rank-1, 1); identity up to rank 2."""
-    return tuple(range(rank)) if rank <= 2 else (0, *range(2, rank), 1)
-
-
-def to_nchw(rank: int) -> tuple[int, ...]:
-    """The permutation from channels-last to channels-first, the inverse of `to_nhwc`."""
-    return tuple(range(rank)) if rank <= 2 else (0, rank - 1, *range(1, rank - 1))
-
-
-def permuted(values: Sequence[int], permutation: Iterable[int]) -> tuple[int, ...]:
-    """`values` in the order of `permutation`: result[i] = values[permutation[i]]."""
-    return tuple(values[i] for i in permutation)
+    axes = rank(node)
+    return 1 if node in channels_first and axes >= 2 else max(axes - 1, 0)
 
 
 def is_trivial_transposition(shape: Sequence[int], permutation: Sequence[int]) -> bool:

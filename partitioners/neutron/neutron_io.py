@@ -38,13 +38,3 @@ def _parsed(data: bytes, expected: str) -> list[bool]:
     except (ValueError, RecursionError) as error:
         raise FormatError("flags", data[:80], expected, f"metadata {KEY!r}") from error
     return flags if isinstance(flags, list) else []
-
-
-def to_channels_last(rank: int) -> tuple[int, ...]:
-    """[N, C, ...] -> [N, ..., C] as a permutation; ranks under 3 have no such formats."""
-    return (0, *range(2, rank), 1) if rank > 2 else tuple(range(rank))
-
-
-def to_channels_first(rank: int) -> tuple[int, ...]:
-    """[N, ..., C] -> [N, C, ...] as a permutation."""
-    return (0, rank - 1, *range(1, rank - 1)) if rank > 2 else tuple(range(rank))

@@ -18,6 +18,7 @@ from torch.fx import GraphModule, Node
 from npu_assay.partitioners.exir.annotations import (
     ANNOTATION,
     activation_spec,
+    bias_spec,
     check_annotations,
     finite_constants,
     has_other_reals,
@@ -27,7 +28,6 @@ from npu_assay.partitioners.exir.annotations import (
 from npu_assay.partitioners.exir.in_place_warning import warn_changed_in_place
 from npu_assay.partitioners.exir.ops import target_name
 from npu_assay.partitioners.exir.pt2e import (
-    DerivedQuantizationSpec,
     FixedQParamsQuantizationSpec,
     QuantizationAnnotation,
     Quantizer,
@@ -75,19 +75,6 @@ def _bias_qparams(per_channel: bool, observers: Sequence[Any]) -> tuple[torch.Te
     scale = input_scale.to(torch.float32) * weight_scale.to(torch.float32)
     scale = scale if per_channel else scale.reshape(1)
     return scale, torch.zeros_like(scale, dtype=torch.int64)
-
-
-def bias_spec(node: Node, data: Node, weight: Node, per_channel: bool) -> DerivedQuantizationSpec:
-    """int32 with scale = input scale * weight scale and zero point 0."""
-    return DerivedQuantizationSpec(
-        derived_from=[(data, node), (weight, node)],
-        derive_qparams_fn=partial(_bias_qparams, per_channel),
-        dtype=torch.int32,
-        quant_min=-(2**31) + 1,
-        quant_max=2**31 - 1,
-        qscheme=torch.per_channel_symmetric if per_channel else torch.per_tensor_symmetric,
-        ch_axis=0 if per_channel else None,
-    )
 
 
 def is_relu_like(node: Node) -> bool:
@@ -233,7 +220,8 @@ def _annotate_weighted(node: Node) -> QuantizationAnnotation | None:
     axis = CONVOLUTIONS.get(node.target)
     specs = {data: activation_spec(), weight: weight_spec(axis)}
     if isinstance(bias, Node):
-        specs[bias] = bias_spec(node, data, weight, per_channel=axis is not None)
+        per_channel = axis is not None
+        specs[bias] = bias_spec(node, data, weight, per_channel, partial(_bias_qparams, per_channel))
     activation = fused_activation(node)
     if activation is None:
         return QuantizationAnnotation(input_qspec_map=specs, output_qspec=activation_spec())

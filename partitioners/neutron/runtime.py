@@ -16,6 +16,7 @@ from npu_assay.partitioners.common import machine
 from npu_assay.partitioners.common.machine import Call, DeviceError, Port, at_most, tensor_of
 from npu_assay.partitioners.common.stored import TIMES, stored_bytes
 from npu_assay.partitioners.exir.backend import CompileSpec
+from npu_assay.partitioners.exir.layout import arranged, to_channels_first, to_channels_last
 from npu_assay.partitioners.neutron import neutron_io, tflite
 from npu_assay.partitioners.neutron.device.fusion import fused_operators
 from npu_assay.partitioners.neutron.device.operators import prepare
@@ -115,5 +116,5 @@ def _port(model: Model, index: int, channels_first: bool) -> Port:
     shape, rank = tensor.shape, len(tensor.shape)
     if not channels_first:
         return Port(tensor.name, index, torch.int8, shape)
-    first = tuple(shape[axis] for axis in neutron_io.to_channels_first(rank))
-    return Port(tensor.name, index, torch.int8, first, neutron_io.to_channels_last(rank))
+    first = arranged(shape, to_channels_first(rank))
+    return Port(tensor.name, index, torch.int8, first, to_channels_last(rank))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -39,7 +39,7 @@ def _same_numbers(self: Tensor, dtype: Any = None, dim_order: Sequence[int] | No
     return self.to(wanted)
 
 
-@cache
+@lru_cache(maxsize=4096)
 def aten(op: str) -> Callable[..., Any]:
     """The function for an operator's canonical name.
 
@@ -55,7 +55,7 @@ def aten(op: str) -> Callable[..., Any]:
     return found
 
 
-@cache
+@lru_cache(maxsize=4096)
 def parameters(op: str) -> tuple[tuple[str, bool, Any], ...]:
     """(name, keyword only, default) of each argument in the operator's schema."""
     function = aten(op)
@@ -65,7 +65,7 @@ def parameters(op: str) -> tuple[tuple[str, bool, Any], ...]:
     return tuple((a.name, bool(a.kwarg_only), a.default_value) for a in function._schema.arguments)
 
 
-@cache
+@lru_cache(maxsize=4096)
 def optional_parameters(op: str) -> tuple[str, ...]:
     """The arguments that may be None, in the schema's order."""
     function = aten(op)

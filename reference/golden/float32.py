@@ -130,7 +130,7 @@ def run_whole(op: str, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: tor
     They wrap around as torch's do, in two's complement. Of a bool all but 0 is true, and its bits are one. Made of
     reals, they are as floats have them.
     """
-    if not all(_is_whole(x) for x in operands((*args, *kwargs.values()))):
+    if not all(bool((x.value == x.value.trunc()).all()) for x in operands((*args, *kwargs.values()))):
         return run_float(op, args, kwargs, torch.float32)
     results = run(op, args, kwargs)
     if dtype == torch.int64:
@@ -147,10 +147,6 @@ _OF_BITS = "aten.bitwise_"
 RESIZED = "float32:resized"
 _OF_BYTES = 1 + 2 * 255 * 2.0**-14
 """How far torch's bilinear images of bytes are off: a rounding along each axis, of two weights of 14 bits each."""
-
-
-def _is_whole(x: Bounded) -> bool:
-    return bool((x.value == x.value.trunc()).all())
 
 
 def _on_one_grid(args: tuple[Any, ...]) -> bool:

@@ -10,7 +10,7 @@ from torch import Tensor
 from npu_assay.reference.affine import Affine
 from npu_assay.reference.arithmetic import tflite
 from npu_assay.reference.golden.error_bound import reciprocal_scale
-from npu_assay.reference.integer.operand import Given, QTensor, Rule, operand, requantised, require
+from npu_assay.reference.integer.operand import Given, QTensor, Rule, binary, operand, requantised, require
 
 # ------------------------------------------------------------------------------------ element-wise
 
@@ -19,15 +19,6 @@ def unary(function: Callable[[Tensor, Affine, Affine], Tensor]) -> Rule:
     def rule(given: Given, y: Affine) -> Tensor:
         x = operand(given, "self")
         return function(x.codes, x.affine, y)
-
-    return rule
-
-
-def binary(op: str, function: Callable[[Tensor, Tensor, Affine, Affine, Affine], Tensor]) -> Rule:
-    def rule(given: Given, y: Affine) -> Tensor:
-        a, b = operand(given, "self"), operand(given, "other")
-        require(given.get("alpha", 1) == 1, op, f"alpha = {given.get('alpha')}", "alpha = 1")
-        return function(a.codes, b.codes, a.affine, b.affine, y)
 
     return rule
 

@@ -17,6 +17,7 @@ from npu_assay.reference.integer.operand import (
     pair,
     require,
     symmetric,
+    window,
 )
 
 
@@ -30,8 +31,8 @@ def convolution(given: Given, y: Affine) -> Tensor:
     if given.get("transposed"):
         return _transposed(given, x, kernel, weight.scales, rank, y)
     constants = (kernel.permute(0, 2, 3, 1), bias_codes(given), x.affine, weight.scales, y)
-    window = (pair(given["stride"], rank), pair(given["dilation"], rank), symmetric(given["padding"], rank))
-    return on_images(lambda codes: tflite.conv2d(codes, *constants, *window), x.codes)
+    places = window(given, rank)
+    return on_images(lambda codes: tflite.conv2d(codes, *constants, *places), x.codes)
 
 
 def _transposed(given: Given, x: QTensor, kernel: Tensor, scales: Sequence[float], rank: int, y: Affine) -> Tensor:

@@ -67,9 +67,38 @@ def pair(numbers: int | Sequence[int], rank: int = 2) -> Pair:
     return (listed[0], listed[-1])
 
 
+def added(numbers: int | Sequence[int], rank: int = 2) -> Pair:
+    """As `pair`, for what is added to sizes: of a 1-D operator nothing to the height."""
+    return (0, pair(numbers, 1)[1]) if rank == 1 else pair(numbers)
+
+
 def symmetric(numbers: int | Sequence[int], rank: int = 2) -> tuple[Pair, Pair]:
-    h, w = (0, pair(numbers, 1)[1]) if rank == 1 else pair(numbers)
+    h, w = added(numbers, rank)
     return ((h, h), (w, w))
+
+
+def window(given: Given, rank: int) -> tuple[Pair, Pair, tuple[Pair, Pair]]:
+    """A convolution's stride, dilation and padding."""
+    return pair(given["stride"], rank), pair(given["dilation"], rank), symmetric(given["padding"], rank)
+
+
+def pooled(given: Given, rank: int) -> tuple[QTensor, Pair, Pair, tuple[Pair, Pair]]:
+    """A pool's operand, kernel, stride (the kernel if left out) and padding."""
+    kernel = pair(given["kernel_size"], rank)
+    stride = pair(given["stride"], rank) if given["stride"] else kernel
+    return operand(given, "self"), kernel, stride, symmetric(given["padding"], rank)
+
+
+def binary(op: str, function: Callable[[Tensor, Tensor, Affine, Affine, Affine], Tensor], near: float = 0.0) -> Rule:
+    """A function of two operands on codes. near: how far alpha, a factor of 1, may be from 1."""
+
+    def rule(given: Given, y: Affine) -> Tensor:
+        a, b = operand(given, "self"), operand(given, "other")
+        alpha = given.get("alpha", 1)
+        require(abs(alpha - 1) <= near, op, f"alpha = {alpha}", "alpha = 1")
+        return function(a.codes, b.codes, a.affine, b.affine, y)
+
+    return rule
 
 
 def on_images(kernel: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:

@@ -7,16 +7,7 @@ from torch import Tensor
 
 from npu_assay.reference.affine import Affine
 from npu_assay.reference.arithmetic import tflite
-from npu_assay.reference.integer.operand import (
-    Given,
-    Rule,
-    on_images,
-    operand,
-    pair,
-    requantised,
-    require,
-    symmetric,
-)
+from npu_assay.reference.integer.operand import Given, Rule, on_images, operand, pair, pooled, requantised, require
 
 # ------------------------------------------------------------------------------------ pools and sizes
 
@@ -27,17 +18,14 @@ def avg_pool(rank: int) -> Rule:
     def rule(given: Given, y: Affine) -> Tensor:
         require(not given["ceil_mode"], "avg_pool", "ceil_mode", "none")
         require(given.get("divisor_override") is None, "avg_pool", "divisor_override", "none")
-        x = operand(given, "self")
-        kernel = pair(given["kernel_size"], rank)
-        stride = pair(given["stride"], rank) if given["stride"] else kernel
-        padding = symmetric(given["padding"], rank)
+        x, kernel, stride, padding = pooled(given, rank)
         codes = x.codes
         if given["count_include_pad"]:
             (top, bottom), (left, right) = padding
             border = (left, right, top, bottom) if rank == 2 else (left, right)
             codes, padding = torch.constant_pad_nd(codes, border, x.zero_point), ((0, 0), (0, 0))
-        pooled = on_images(lambda image: tflite.avg_pool2d(image, kernel, stride, x.affine, padding), codes)
-        return requantised(pooled, x.affine, y)
+        means = on_images(lambda image: tflite.avg_pool2d(image, kernel, stride, x.affine, padding), codes)
+        return requantised(means, x.affine, y)
 
     return rule
 
@@ -52,20 +40,17 @@ def adaptive_avg_pool(given: Given, y: Affine) -> Tensor:
     divides = all(n % m == 0 for n, m in zip(extents, size, strict=True))
     require(divides, "adaptive_avg_pool2d", f"{extents} -> {size}", "a size that divides")
     kernel = (extents[0] // size[0], extents[1] // size[1])
-    pooled = on_images(lambda codes: tflite.avg_pool2d(codes, kernel, kernel, x.affine), x.codes)
-    return requantised(pooled, x.affine, y)
+    means = on_images(lambda codes: tflite.avg_pool2d(codes, kernel, kernel, x.affine), x.codes)
+    return requantised(means, x.affine, y)
 
 
 def max_pool(rank: int) -> Rule:
     def rule(given: Given, y: Affine) -> Tensor:
         require(not given["ceil_mode"], "max_pool", "ceil_mode", "none")
         require(pair(given["dilation"], rank) == (1, 1), "max_pool", f"dilation {given['dilation']}", "1")
-        x = operand(given, "self")
-        kernel = pair(given["kernel_size"], rank)
-        stride = pair(given["stride"], rank) if given["stride"] else kernel
-        padding = symmetric(given["padding"], rank)
-        pooled = on_images(lambda codes: tflite.max_pool2d(codes, kernel, stride, padding), x.codes)
-        return requantised(pooled, x.affine, y)
+        x, kernel, stride, padding = pooled(given, rank)
+        largest = on_images(lambda codes: tflite.max_pool2d(codes, kernel, stride, padding), x.codes)
+        return requantised(largest, x.affine, y)
 
     return rule
 

@@ -16,7 +16,7 @@ from npu_assay.reference.arithmetic.xnnpack import dynamic, flushed
 from npu_assay.reference.golden.aten import aten, bound, canonical
 from npu_assay.reference.golden.bounded import Bounded
 from npu_assay.reference.golden.special import anything
-from npu_assay.reference.integer.operand import Given, IntegerError, QTensor, on_images, pair, require, symmetric
+from npu_assay.reference.integer.operand import Given, IntegerError, QTensor, added, on_images, require, window
 from npu_assay.reference.integer.xnnpack import output_major
 from npu_assay.reference.operators.home import INTEGERS, ByName, loaded
 from npu_assay.reference.operators.lookup import home
@@ -107,11 +107,9 @@ def convolution(given: Given) -> Tensor:
     rank, groups = weight.codes.dim() - 2, int(given["groups"])
     kernel = weight.codes if rank == 2 else weight.codes.unsqueeze(-2)
     x, bias = given["input"], given["bias"]
-    stride, dilation = pair(given["stride"], rank), pair(given["dilation"], rank)
-    window = (stride, dilation, symmetric(given["padding"], rank))
+    places = window(given, rank)
     if given["transposed"]:
-        more = (0, pair(given["output_padding"], 1)[1]) if rank == 1 else pair(given["output_padding"])
-        laid = output_major(kernel, groups)
-        return on_images(lambda image: dynamic.transpose_conv2d(image, laid, weight.scales, bias, *window, more), x)
+        more, laid = added(given["output_padding"], rank), output_major(kernel, groups)
+        return on_images(lambda image: dynamic.transpose_conv2d(image, laid, weight.scales, bias, *places, more), x)
     laid = kernel.permute(0, 2, 3, 1)
-    return on_images(lambda image: dynamic.conv2d(image, laid, weight.scales, bias, *window), x)
+    return on_images(lambda image: dynamic.conv2d(image, laid, weight.scales, bias, *places), x)

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from npu_assay.reference.affine import Affine, float32
 from npu_assay.reference.arithmetic import tosa
-from npu_assay.reference.integer.operand import Given, QTensor, on_images, operand, pair, require, symmetric
+from npu_assay.reference.integer.operand import Given, QTensor, added, on_images, operand, require, window
 from npu_assay.reference.integer.xnnpack import output_major
 
 
@@ -62,12 +62,10 @@ def _transposed(given: Given, rank: int, y: Affine) -> Tensor:
     x, weight = given["input"], given["weight"]
     require(rank in (1, 2), "transposed convolution", f"rank {rank + 2} weights", "rank 3 or 4")
     kernel = output_major(weight.codes if rank == 2 else weight.codes.unsqueeze(-2), int(given["groups"]))
-    stride, dilation = pair(given["stride"], rank), pair(given["dilation"], rank)
-    padding = symmetric(given["padding"], rank)
-    more = (0, pair(given["output_padding"], 1)[1]) if rank == 1 else pair(given["output_padding"])
+    places = (*window(given, rank), added(given["output_padding"], rank))
     constants = (kernel, _bias(given), x.affine, weight.scales, y)
 
     def transposed(codes: Tensor) -> Tensor:
-        return tosa.transpose_conv2d(codes, *constants, stride, dilation, padding, more, weight.zero_point)
+        return tosa.transpose_conv2d(codes, *constants, *places, weight.zero_point)
 
     return on_images(transposed, x.codes)

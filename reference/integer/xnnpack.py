@@ -6,36 +6,21 @@ A bias is real, and made into codes of the accumulator's steps.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 
 from npu_assay.reference.affine import Affine
 from npu_assay.reference.arithmetic.xnnpack import static
 from npu_assay.reference.golden.aten import aten
-from npu_assay.reference.integer.operand import Given, QTensor, Rule, on_images, operand, pair, require, symmetric
+from npu_assay.reference.integer.operand import Given, QTensor, Rule, added, binary, on_images, operand, require, window
 from npu_assay.reference.operators.home import ByName
 
 NEARLY = 1e-9
 """How far a factor of 1 may be from 1: ExecuTorch compares it so, and then leaves it out."""
 
-Binary = Callable[[Tensor, Tensor, Affine, Affine, Affine], Tensor]
-
-
-def _binary(op: str, function: Binary) -> Rule:
-    def rule(given: Given, y: Affine) -> Tensor:
-        a, b = operand(given, "self"), operand(given, "other")
-        alpha = given.get("alpha", 1)
-        require(abs(alpha - 1) <= NEARLY, op, f"alpha = {alpha}", "alpha = 1")
-        return function(a.codes, b.codes, a.affine, b.affine, y)
-
-    return rule
-
-
-add = _binary("aten.add.Tensor", static.add)
-sub = _binary("aten.sub.Tensor", static.sub)
-mul = _binary("aten.mul.Tensor", static.mul)
+add = binary("aten.add.Tensor", static.add, NEARLY)
+sub = binary("aten.sub.Tensor", static.sub, NEARLY)
+mul = binary("aten.mul.Tensor", static.mul, NEARLY)
 
 
 def _limits(lower: str | float, upper: str | float | None) -> Rule:
@@ -78,13 +63,12 @@ def convolution(given: Given, y: Affine) -> Tensor:
     require(rank in (1, 2), "convolution", f"rank {rank + 2} weights", "rank 3 or 4")
     kernel = weight.codes if rank == 2 else weight.codes.unsqueeze(-2)
     constants = (_bias(given, x, weight), x.affine, weight.scales, y)
-    window = (pair(given["stride"], rank), pair(given["dilation"], rank), symmetric(given["padding"], rank))
+    places = window(given, rank)
     if given["transposed"]:
-        more = (0, pair(given["output_padding"], 1)[1]) if rank == 1 else pair(given["output_padding"])
-        laid = output_major(kernel, int(given["groups"]))
-        return on_images(lambda codes: static.transpose_conv2d(codes, laid, *constants, *window, more), x.codes)
+        more, laid = added(given["output_padding"], rank), output_major(kernel, int(given["groups"]))
+        return on_images(lambda codes: static.transpose_conv2d(codes, laid, *constants, *places, more), x.codes)
     laid = kernel.permute(0, 2, 3, 1)
-    return on_images(lambda codes: static.conv2d(codes, laid, *constants, *window), x.codes)
+    return on_images(lambda codes: static.conv2d(codes, laid, *constants, *places), x.codes)
 
 
 def output_major(kernel: Tensor, groups: int) -> Tensor:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
 from importlib import import_module
 from types import MappingProxyType
 from typing import Any
@@ -102,7 +102,7 @@ SCHEMES: Mapping[str, str] = MappingProxyType(
 """Rescale scheme -> the arithmetic that homes know it by."""
 
 
-@cache
+@lru_cache(maxsize=8192)
 def loaded(named: str, package: str, operator: str = "") -> Callable[..., Any]:
     """The function that is named "module:function" of a package; for an operator, where one function serves several."""
     module, _, function = named.partition(":")

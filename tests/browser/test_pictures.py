@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from places import ROOT
 from selenium.webdriver import Chrome
 
 from npu_assay.conformance.cli import main
 
-ROOT = Path(__file__).parent.parent.parent
 PICTURE = ROOT / "docs" / "report.png"
 DRAWN_BY = tuple(ROOT / "conformance" / part / "templates" for part in ("common", "report/page"))
 SIZE, MOST = (1100, 760), 150_000

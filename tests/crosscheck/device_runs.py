@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from crosscheck.litert import run_litert
 
 from npu_assay.conformance.programs.build import build, model_inputs
 from npu_assay.conformance.programs.graph import Graph
@@ -14,6 +13,7 @@ from npu_assay.partitioners.exir import CompileSpec, run_program, to_backend, tr
 from npu_assay.partitioners.exir.backend import Backend
 from npu_assay.partitioners.neutron import NeutronRuntime, backend
 from npu_assay.partitioners.neutron.runtime import Program
+from tests.crosscheck.litert import run_litert
 
 Run = tuple[bytes, list[torch.Tensor], list[torch.Tensor]]  # blob, inputs, outputs
 

@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from crosscheck.draw import Draw, tensor
-from crosscheck.litert import Array, Spec, constant, one_operator
-from crosscheck.litert_draw import Program, constant_of, int32, spec
+from draw import Draw, tensor
 from torch import Tensor
 
 from npu_assay.partitioners.common.int8 import conv, elementwise, layout, lut, matmul, pool, resize
 from npu_assay.partitioners.common.int8.softmax import OUTPUT, softmax
 from npu_assay.reference.affine import Affine
+from tests.crosscheck.litert import Array, Spec, constant, one_operator
+from tests.crosscheck.litert_draw import Program, constant_of, int32, spec
 
 VALID = 1
 SAME = 0

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from crosscheck.litert import Array, Spec, constant
 from torch import Tensor
 
 from npu_assay.reference.affine import Affine
+from tests.crosscheck.litert import Array, Spec, constant
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from npu_assay.partitioners.neutron import NeutronRuntime, backend
 
 pytest.importorskip("ai_edge_litert")
 
-from crosscheck.litert import run_litert
+from tests.crosscheck.litert import run_litert
 
 NEGATIVE = pytest.mark.xfail(strict=True, reason="LiteRT 2.3.0's reference SUM is wrong where a sum is negative")
 

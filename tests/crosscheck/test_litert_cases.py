@@ -7,12 +7,12 @@ between two programs that read the same bytes; nothing here knows what the right
 from __future__ import annotations
 
 import pytest
-from crosscheck.device_runs import differing, runs
 
 from npu_assay.conformance.cases import cases_for
 from npu_assay.conformance.table import Row, Table, load_table, row_before
 from npu_assay.partitioners.exir.backend import Backend
 from npu_assay.partitioners.neutron import backend, backend_1_4
+from tests.crosscheck.device_runs import differing, runs
 
 TABLE, NEXT = load_table("neutron@1.3"), load_table("neutron@1.4")
 NO_ORACLE = {"aten.sum.dim_IntList"}  # LiteRT's reference kernel of SUM is wrong: see test_litert_kernels.py

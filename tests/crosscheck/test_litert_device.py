@@ -17,7 +17,8 @@ from npu_assay.partitioners.neutron.tflite_schema import OPERATORS
 pytest.importorskip("ai_edge_litert")
 
 from ai_edge_litert import schema_py_generated as schema
-from crosscheck.litert import run_litert
+
+from tests.crosscheck.litert import run_litert
 
 SCALES = (0.1, 0.05, 0.025, 0.2, 1 / 128, 1 / 256, 0.3)
 """Round numbers: their quotients in float32 and in float64 fall on different sides of ties."""

@@ -6,13 +6,13 @@ import zlib
 
 import numpy as np
 import pytest
-from crosscheck.draw import Draw, tensor
-from crosscheck.kernel_programs import PROGRAMS, summed
-from crosscheck.litert import run_litert
-from crosscheck.litert_draw import Program
+from draw import Draw, tensor
 
 from npu_assay.partitioners.common import rescale
 from npu_assay.partitioners.common.int8 import elementwise
+from tests.crosscheck.kernel_programs import PROGRAMS, summed
+from tests.crosscheck.litert import run_litert
+from tests.crosscheck.litert_draw import Program
 
 COUNT = 200
 

@@ -9,12 +9,12 @@ pytest.importorskip("torchao", reason="the quantizer is the extra `quantize`")
 pytest.importorskip("ai_edge_litert", reason="the peer is the extra `litert`")
 
 import torch
-from crosscheck.litert import run_litert
 from networks import NETWORKS, lowered_modules, network, quantise, samples
 
 from npu_assay.partitioners.exir import to_edge
 from npu_assay.partitioners.exir.run import run_delegate
 from npu_assay.partitioners.neutron import NeutronRuntime, backend
+from tests.crosscheck.litert import run_litert
 
 # torch's own export code and torchao call deprecated torch functions; nothing here can change that.
 pytestmark = [

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from crosscheck.device_runs import differing, runs
 from random_graphs import random_graph
+
+from tests.crosscheck.device_runs import differing, runs
 
 SEEDS = range(1000, 1060)
 

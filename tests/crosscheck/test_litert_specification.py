@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 import torch
-from crosscheck import kernel_programs
-from crosscheck.test_litert_kernels import WIDE, check_extreme_scales, check_random_programs, wrong
 from torch import Tensor
 
 from npu_assay.reference.arithmetic import tflite
 from npu_assay.reference.arithmetic.tflite import rounding
+from tests.crosscheck import kernel_programs
+from tests.crosscheck.test_litert_kernels import WIDE, check_extreme_scales, check_random_programs, wrong
 
 COUNT = 400
 MOVEMENT = {"CONCATENATION", "PAD", "PADV2", "RESHAPE", "SLICE", "TRANSPOSE"}

@@ -12,10 +12,10 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from crosscheck.executorch.half_arithmetic import NOT_SHOWN
 from page_scripts import TRIES, installs, scripts, shows, text
 
 from npu_assay.conformance.findings import findings
+from tests.crosscheck.executorch.half_arithmetic import NOT_SHOWN
 
 PAGES = sorted({f"{finding.page}.md" for finding in findings().values()}, key=lambda page: installs(text(page)))
 SCRIPTS = [(page, index) for page in PAGES for index in range(len(scripts(page)))]

@@ -9,11 +9,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from places import ROOT
 
 from npu_assay.conformance.cli import main
 from npu_assay.partitioners import exir
 
-DOCS = Path(__file__).parent.parent.parent / "docs"
+DOCS = ROOT / "docs"
 LOADED = re.compile(r"""<(?:script|img|iframe|link)\b[^>]*?\b(?:src|href)=["'](?:https?:)?//[^"']*""")
 
 

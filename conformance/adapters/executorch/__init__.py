@@ -20,12 +20,12 @@ result.
 
 from __future__ import annotations
 
-from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.common.memory import keep
 
 if TYPE_CHECKING:
     from npu_assay.partitioners.exir.backend import Backend
@@ -66,7 +66,7 @@ def __getattr__(name: str) -> Backend:
     return _backend(name)
 
 
-@cache
+@keep(64)
 def _backend(name: str) -> Backend:
     try:
         made: Backend = import_module(f"{__name__}.{BACKENDS[name]}").backend(name)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+import torch
 from torch import fx
 from torch.export import ExportedProgram
 
@@ -14,10 +15,18 @@ from npu_assay.conformance.adapters.executorch.lazy_codegen import unwritten
 from npu_assay.conformance.adapters.executorch.lazy_passes import idle
 from npu_assay.conformance.adapters.executorch.memoize import lighter
 from npu_assay.conformance.adapters.executorch.silence import quiet
-from npu_assay.partitioners.exir import BackendDetails, CompileSpec, DelegationSpec, Partitioner, PartitionResult
+from npu_assay.partitioners.exir import (
+    BackendDetails,
+    CompileSpec,
+    DelegationSpec,
+    Partitioner,
+    PartitionResult,
+    edge_program,
+)
 from npu_assay.partitioners.exir.backend import PreprocessResult
 from npu_assay.partitioners.exir.contract import check_unchanged
 from npu_assay.partitioners.exir.interop import executorch_program
+from npu_assay.partitioners.exir.program import call
 
 import_module("tqdm").tqdm.monitor_interval = 0  # the progress bars of ExecuTorch's passes would start a thread
 
@@ -65,6 +74,16 @@ def _copyable(program: ExportedProgram) -> ExportedProgram:
             for spec in (spec for spec in specs if getattr(spec.arg, "name", None) == old):
                 spec.arg.name = node.name
     return program
+
+
+def warm_up(*uses: Callable[[ExportedProgram], object]) -> None:
+    """Use a program: the first time, ExecuTorch imports further modules and draws random numbers."""
+    graph = fx.Graph()
+    graph.output((call(graph, "aten.abs.default", (graph.placeholder("x"),)),))
+    program = edge_program(graph, inputs={"x": torch.zeros(1)})
+    with quiet(), torch.random.fork_rng():
+        for use in uses:
+            use(executorch_program(program))
 
 
 class _Compiler(BackendDetails):

@@ -6,19 +6,14 @@ Nothing runs the blobs here, so the highest level of a certificate is `compiles`
 from __future__ import annotations
 
 import logging
-from functools import cache
 from typing import Any
 
-import torch
-from torch import fx
 from torch.export import ExportedProgram
 
-from npu_assay.conformance.adapters.executorch.delegation import TheirPartitioner, compiler
+from npu_assay.conformance.adapters.executorch.delegation import TheirPartitioner, compiler, warm_up
 from npu_assay.conformance.adapters.executorch.silence import quiet
-from npu_assay.partitioners.exir import edge_program
+from npu_assay.conformance.common.memory import once
 from npu_assay.partitioners.exir.backend import Backend
-from npu_assay.partitioners.exir.interop import executorch_program
-from npu_assay.partitioners.exir.program import call
 
 BEFORE = logging.getLogger().level
 
@@ -35,28 +30,18 @@ def compiled(program: ExportedProgram, specs: list[Any]) -> bytes:
     return bytes(VulkanBackend.preprocess(program, specs).processed_bytes)
 
 
-@cache
+@once
 def _patterns_once() -> None:
     """Export the patterns to fuse once: ExecuTorch exports them for every program, and draws random numbers."""
     for entry in fusable_patterns.values():
         if entry.get_graphs_fn is not None:
-            entry.get_graphs_fn = cache(entry.get_graphs_fn)
-
-
-def _warm_up() -> None:
-    """Tag and compile a program: the first time, ExecuTorch imports further modules and draws random numbers."""
-    graph = fx.Graph()
-    graph.output((call(graph, "aten.abs.default", (graph.placeholder("x"),)),))
-    program = edge_program(graph, inputs={"x": torch.zeros(1)})
-    with quiet(), torch.random.fork_rng():
-        VulkanPartitioner().partition(executorch_program(program))
-        compiled(executorch_program(program), [])
+            entry.get_graphs_fn = once(entry.get_graphs_fn)
 
 
 def backend(_: str) -> Backend:
     """The backend of this module."""
     _patterns_once()
-    _warm_up()
+    warm_up(VulkanPartitioner().partition, lambda program: compiled(program, []))
     return Backend(
         name="executorch:vulkan",
         table="vulkan@1.4",

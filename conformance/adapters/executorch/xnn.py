@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from functools import cache
 from typing import Any
 
 import torch
 from torch import fx
 from torch.export import ExportedProgram
+from torch.utils._pytree import tree_leaves
 
-from npu_assay.conformance.adapters.executorch.delegation import TheirPartitioner, compiler
+from npu_assay.conformance.adapters.executorch.delegation import TheirPartitioner, compiler, warm_up
 from npu_assay.conformance.adapters.executorch.silence import quiet
+from npu_assay.conformance.common.memory import once
 from npu_assay.conformance.isolation.machine import Machine
-from npu_assay.partitioners.exir import edge_program
-from npu_assay.partitioners.exir.backend import Backend, CompileSpec
-from npu_assay.partitioners.exir.interop import executorch_program
-from npu_assay.partitioners.exir.program import call
+from npu_assay.partitioners.exir.backend import Backend
 
 with quiet():
     from executorch.backends.xnnpack.partition import config as configs
@@ -32,6 +30,7 @@ with quiet():
     from executorch.exir.lowered_backend_module import LoweredBackendModule
     from executorch.exir.passes import MemoryPlanningPass
     from executorch.exir.passes.sym_shape_eval_pass import HintBasedSymShapeEvalPass
+    from executorch.exir.tensor import stride_from_dim_order
 
 logging.getLogger("executorch").setLevel(logging.ERROR)
 
@@ -55,16 +54,25 @@ def compiled(program: ExportedProgram, specs: list[Any]) -> bytes:
     """The `.pte` file of a program that only calls the delegate."""
     result = XnnpackBackend.preprocess(XnnpackBackend.copy_exported_program_for_preprocess(program, specs), specs)
     module = LoweredBackendModule(program, BACKEND_ID, result.processed_bytes, specs, result.data_store_output)
-    return bytes(module.buffer(memory_planning=_at_traced_sizes))
+    return bytes(module.buffer(memory_planning=_with_room))
 
 
-def _at_traced_sizes(module: fx.GraphModule) -> Any:
-    """Plan the memory of the program around a delegate, with the sizes of the case's inputs for dynamic shapes."""
+ROOM = 4  # times the size of a case's input, above what later runs have where a size is dynamic
+
+
+def _with_room(module: fx.GraphModule) -> Any:
+    """Plan the memory of the program around a delegate, with room for the dynamic sizes of later runs."""
+    specs = [spec for node in module.graph.nodes for spec in tree_leaves(node.meta.get("spec", ()))]
+    dynamic = [(spec, [isinstance(size, torch.SymInt) for size in spec.shape]) for spec in specs if spec is not None]
     HintBasedSymShapeEvalPass()(module)
+    for spec, among in dynamic:
+        if any(among):
+            spec.shape = [size * ROOM if grows else size for size, grows in zip(spec.shape, among, strict=True)]
+            spec.stride = stride_from_dim_order(spec.shape, list(spec.dim_order))
     return MemoryPlanningPass()(module)
 
 
-@cache
+@once
 def _runtime() -> Any:
     with quiet():
         from executorch.runtime import Runtime  # optional
@@ -78,39 +86,15 @@ def execute(program: bytes, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor
     return [x.clone().contiguous() for x in loaded.load_method("forward").execute(list(inputs))]
 
 
-class ExecutorchRuntime:
-    """ExecuTorch's runtime, in a child process."""
-
-    def __init__(self) -> None:
-        self.machine = Machine(f"{__name__}:execute")
-
-    def load(self, processed_bytes: bytes, compile_specs: Sequence[CompileSpec] = ()) -> bytes:
-        """The file's bytes: the child process loads them for every run."""
-        return processed_bytes
-
-    def execute(self, handle: bytes, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        """The outputs. Raises MachineError if the runtime refuses the file, or if its process dies."""
-        return self.machine.run(handle, inputs)
-
-
-def _warm_up() -> None:
-    """Compile a program: the first time, ExecuTorch imports further modules and draws random numbers."""
-    graph = fx.Graph()
-    graph.output((call(graph, "aten.abs.default", (graph.placeholder("x"),)),))
-    program = edge_program(graph, inputs={"x": torch.zeros(1)})
-    with quiet(), torch.random.fork_rng():
-        compiled(executorch_program(program), [])
-
-
 def backend(_: str) -> Backend:
     """The backend of this module."""
-    _warm_up()
+    warm_up(lambda program: compiled(program, []))
     return Backend(
         name="executorch:xnnpack",
         table="xnnpack@1.5",
         partitioner=lambda **options: TheirPartitioner(partitioner(**options)),
         details=compiler(BACKEND_ID, compiled),
-        runtime=ExecutorchRuntime(),
+        runtime=Machine(f"{__name__}:execute"),
         distributions=("executorch", "torchao"),
         processes=1,
         flow=f"{__package__}.xnn_flow:XnnpackFlow",

@@ -7,19 +7,8 @@ Accepted means that the model has a form in ONNX, and that IREE imports and comp
 
 from __future__ import annotations
 
-from npu_assay.conformance.adapters.engine import installed
-from npu_assay.partitioners.exir.backend import Backend
+from npu_assay.conformance.adapters.engine import offered
 
-BACKENDS = ("cpu",)
-NEEDED = (("iree.compiler", "iree-base-compiler"), ("iree.runtime", "iree-base-runtime"))
-
-
-def __dir__() -> list[str]:
-    return list(BACKENDS)
-
-
-def __getattr__(name: str) -> Backend:
-    """A backend by its name. Raises UsageError when IREE is not installed."""
-    if name not in BACKENDS:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return installed(__name__, NEEDED, name)
+__dir__, __getattr__ = offered(
+    __name__, ("cpu",), ("iree.compiler", "iree-base-compiler"), ("iree.runtime", "iree-base-runtime")
+)

@@ -7,18 +7,6 @@ Accepted means that the model has a form in ONNX, that the ONNX frontend reads i
 
 from __future__ import annotations
 
-from npu_assay.conformance.adapters.engine import installed
-from npu_assay.partitioners.exir.backend import Backend
+from npu_assay.conformance.adapters.engine import offered
 
-BACKENDS = ("cpu",)
-
-
-def __dir__() -> list[str]:
-    return list(BACKENDS)
-
-
-def __getattr__(name: str) -> Backend:
-    """A backend by its name. Raises UsageError when OpenVINO is not installed."""
-    if name not in BACKENDS:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return installed(__name__, (("openvino", "openvino"),), name)
+__dir__, __getattr__ = offered(__name__, ("cpu",), ("openvino", "openvino"))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from functools import cache
 from importlib import import_module
 from typing import Final
 
@@ -16,6 +15,7 @@ import torch
 from torch._ops import OpOverload
 
 from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.common.memory import keep
 
 TARGET = re.compile(r"torch\.ops\.(?P<space>\w+)\.(?P<name>\w+)\.(?P<overload>\w+)", re.ASCII)
 OURS: Final = {
@@ -104,7 +104,7 @@ def check_target(target: str) -> str:
     raise UsageError(f"found the operator {target[:80]!r}, expected one of aten's functions of tensors and numbers")
 
 
-@cache
+@keep(4096)
 def _is_function(target: str) -> bool:
     match = TARGET.fullmatch(target)
     if match is None or match["space"] not in OURS or (match["space"] == "torchao" and match["name"] not in AO):

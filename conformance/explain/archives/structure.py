@@ -11,7 +11,6 @@ import enum
 import types
 import typing
 from collections.abc import Mapping
-from functools import cache
 from types import MappingProxyType
 from typing import Any
 
@@ -19,6 +18,7 @@ from torch._export.serde import schema
 from torch._export.serde.union import _Union
 
 from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.common.memory import keep
 from npu_assay.conformance.explain.archives import names, values
 from npu_assay.conformance.explain.archives.nesting import nesting
 from npu_assay.conformance.explain.archives.operators import check_target
@@ -50,7 +50,7 @@ def read(kind: type, data: Any) -> Any:
 # ------------------------------------------------------------------------------------ by type
 
 
-@cache
+@keep(1024)
 def _reader(kind: Any) -> Reader:
     """How a value of this type of torch's structure is read."""
     if isinstance(kind, str | typing.ForwardRef):
@@ -59,7 +59,8 @@ def _reader(kind: Any) -> Reader:
     if origin is typing.Annotated:
         return _reader(arguments[0])
     if origin in (typing.Union, types.UnionType):
-        return _optional(_reader(next(each for each in arguments if each is not type(None))))
+        inside = _reader(next(each for each in arguments if each is not type(None)))
+        return lambda data: None if data is None else inside(data)
     if origin is list:
         return _listed(arguments[0])
     if origin is dict:
@@ -82,10 +83,6 @@ def _refused(name: str) -> Reader:
         raise UsageError(f"found an object ({name}), expected tensors, numbers and texts: no others are read")
 
     return read
-
-
-def _optional(inside: Reader) -> Reader:
-    return lambda data: None if data is None else inside(data)
 
 
 def _listed(kind: Any) -> Reader:

@@ -11,7 +11,7 @@ from typing import Any
 from markupsafe import Markup
 
 from npu_assay.conformance.record.results import CHECKS, METRICS, CaseResult, Element
-from npu_assay.conformance.report.data import SIDES, Report, command, sentence
+from npu_assay.conformance.report.data import SIDES, Report, command, promised
 from npu_assay.conformance.report.page.programs import Numbered, Programs
 
 CASE = "CASE"
@@ -44,7 +44,7 @@ def page_data(report: Report, since: Mapping[str, str]) -> dict[str, Any]:
     rules = [
         [texts.text(row), texts.text(code), texts.text(words)]
         for row, code in sorted({(result.row, result.constraint) for result in report.results})
-        if (words := sentence(report.table, row, code))
+        if (words := report.table.sentence_of(row, code))
     ]
     again = command(report.certificate, CASE, report.path)
     return {
@@ -99,8 +99,7 @@ def _asked(result: CaseResult, texts: Numbered) -> list[Any]:
     parts = (result.row, result.precision, result.constraint, result.side)
     head = "/".join(filter(None, parts)) + "/"
     whole = not result.case.startswith(head)
-    promise = f"{result.expect} ({result.reason})" if result.reason else result.expect
-    numbers = map(texts.text, (*parts, promise))
+    numbers = map(texts.text, (*parts, promised(result)))
     return [texts.text(result.case if whole else result.case.removeprefix(head)), int(whole), *numbers]
 
 

@@ -7,7 +7,8 @@ from functools import partial
 from typing import Any
 
 from npu_assay.conformance.common.escaped import plain
-from npu_assay.conformance.programs.graph import ChannelsLast, Fill, Graph, Quant, Ref, Step, Value, references
+from npu_assay.conformance.fuzz.text import argument_text, called_with
+from npu_assay.conformance.programs.graph import ChannelsLast, Fill, Graph, Quant, Step, Value, references
 
 FULL = {"int8": (-128, 127), "uint8": (0, 255), "int16": (-32768, 32767), "int32": (-(2**31), 2**31 - 1)}
 """The codes of a type that has nothing left out."""
@@ -61,8 +62,7 @@ class Programs:
     def _step(self, step: Step) -> list[Any]:
         quant = "" if step.quant is None else f"{step.quant.dtype} {quant_text(step.quant)}"
         operands = dict.fromkeys(ref.name for ref in references((step.args, tuple(v for _, v in step.kwargs))))
-        named = [*map(argument_text, step.args), *(f"{key}={argument_text(value)}" for key, value in step.kwargs)]
-        called = ", ".join(named) + (f" (first operand quantized {step.dynamic})" if step.dynamic else "")
+        called = called_with(step) + (f" (first operand quantized {step.dynamic})" if step.dynamic else "")
         texts = self._texts.text
         return [texts(step.name), texts(step.op), texts(called), list(map(texts, operands)), texts(quant)]
 
@@ -103,12 +103,3 @@ def fill_text(fill: Fill, quant: Quant | None) -> str:
         case "alternating":
             return "smallest and largest in turn"
     return {"min": "all the smallest", "max": "all the largest", "zero": "all zero"}.get(fill.kind, fill.kind)
-
-
-def argument_text(argument: Any) -> str:
-    """An argument as Python has it, references by name."""
-    if isinstance(argument, Ref):
-        return f"{argument.name}[{argument.index}]" if argument.index else argument.name
-    if isinstance(argument, tuple):
-        return f"[{', '.join(map(argument_text, argument))}]"
-    return repr(argument)

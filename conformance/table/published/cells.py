@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 from npu_assay.conformance.cases import drafts_of
 from npu_assay.conformance.cases.make import SUBJECT
+from npu_assay.conformance.common.memory import keep
 from npu_assay.conformance.predicates.applications import NoProgram, application
 from npu_assay.conformance.predicates.features import Application
 from npu_assay.conformance.table.published.kinds import is_of_types
@@ -102,7 +102,7 @@ def types_in(text: str) -> tuple[list[str], str]:
     return types, "; ".join(part for part in parts if part not in types) if types else text
 
 
-@lru_cache(maxsize=512)
+@keep(512)
 def lexicon_of(row: str, precision: str) -> Lexicon | None:
     """The words that mean something of an operator; None where it has no plain program."""
     try:

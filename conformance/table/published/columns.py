@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 
 from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.common.escaped import counted
+from npu_assay.conformance.common.memory import keep, once
 from npu_assay.conformance.table.published.files import EXPECTED, Block, Line
 from npu_assay.conformance.table.published.kinds import read_kinds
 from npu_assay.conformance.table.published.vocabulary import Left, by_words, split_words, words
@@ -60,7 +60,7 @@ def columns(cells: Sequence[str]) -> tuple[Column, ...]:
     return tuple(Column(_meaning(cell), " ".join(cell.split())) for cell in cells)
 
 
-@cache
+@keep(1024)
 def _meaning(heading: str) -> str:
     found = split_words(heading)
     kinds, rest = read_kinds(heading)
@@ -72,7 +72,7 @@ def _meaning(heading: str) -> str:
     return OTHER
 
 
-@cache
+@once
 def _headings() -> tuple[tuple[tuple[str, ...], str], ...]:
     return tuple(by_words(words()["headings"]).items())
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.common.errors import UsageError, failing
 from npu_assay.conformance.table.published.sheets import LARGEST, sheets
 from npu_assay.files import read_regular
 
@@ -37,20 +37,14 @@ def blocks(path: Path, has_headings: Callable[[Sequence[str]], int]) -> tuple[li
 
     Raises UsageError for what cannot be read.
     """
-    data = _read(path)
+    with failing(path, "cannot read it"):
+        data = read_regular(path, LARGEST)
     if data.startswith(b"PK\3\4"):
         return [[Line(n, cells) for n, cells in sheet] for sheet in sheets(data, path.name)], []
     try:
         return text_blocks(data.decode("utf-8-sig"), path.name, has_headings)
     except UnicodeDecodeError as error:
         raise UsageError(f"{path}: not UTF-8 text at byte {error.start}") from error
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return read_regular(path, LARGEST)
-    except OSError as error:
-        raise UsageError(f"{path}: cannot read it: {error.strerror}") from error
 
 
 def text_blocks(text: str, file: str, has_headings: Callable[[Sequence[str]], int]) -> tuple[list[Block], Block]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import cache
 
 from npu_assay.conformance.cases import has_cases
+from npu_assay.conformance.common.memory import keep, once
 from npu_assay.conformance.table.published.vocabulary import american, by_words, longest, words
 
 FLOATS = ("fp32", "fp16")
@@ -14,7 +14,7 @@ SAID = "said"
 Kinds = frozenset[str]
 
 
-@cache
+@keep(4096)
 def read_kinds(text: str) -> tuple[Kinds, tuple[str, ...]]:
     """What a text says of types, as `words.toml` calls it, and the words that say something else."""
     known, integer = _known()
@@ -34,7 +34,7 @@ def read_kinds(text: str) -> tuple[Kinds, tuple[str, ...]]:
     return frozenset(kinds), tuple(rest)
 
 
-@cache
+@once
 def _known() -> tuple[dict[tuple[str, ...], str], frozenset[str]]:
     section = words()["kinds"]
     named = {meaning: names for meaning, names in section.items() if meaning != "integer"}

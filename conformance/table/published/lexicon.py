@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
 from typing import Any
 
+from npu_assay.conformance.common.memory import once
 from npu_assay.conformance.predicates.derived import DERIVED
 from npu_assay.conformance.predicates.evaluation import Undefined, truth, value
 from npu_assay.conformance.predicates.features import DIMENSIONS, Application, check_names
@@ -184,7 +184,7 @@ class Lexicon:
                 yield name, Token("argument", name, found)
 
 
-@cache
+@once
 def _plain_words() -> tuple[tuple[str, Token], ...]:
     section: Mapping[str, Sequence[str]] = words()["comparisons"]
     found = [(name, Token("compare", name, sign)) for sign, names in section.items() for name in names]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from functools import cache
 
 from npu_assay.conformance.cases import every_operator
+from npu_assay.conformance.common.memory import once
 from npu_assay.conformance.table.operator_names import called
 from npu_assay.conformance.table.published.vocabulary import words
 
@@ -73,7 +73,7 @@ def _of_alias(meanings: list[str]) -> Iterator[tuple[str, str]]:
                 yield operator, condition
 
 
-@cache
+@once
 def _index() -> Mapping[str, tuple[str, ...]]:
     """Operators by their names without signs, with and without the overload: `meandim`, `avgpool2d`."""
     found = defaultdict[str, list[str]](list)

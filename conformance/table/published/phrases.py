@@ -87,7 +87,7 @@ def _conditional(lexicon: Lexicon, tokens: Tokens) -> str:
         for asked, told in _sides(tokens, at, only):
             when, then = _holding(lexicon, asked), _unless(lexicon, told) if only else _simple(lexicon, told)
             if when and then and " and " not in when:  # of two directions one may be enough for a condition
-                return f"{then} or {when}" if only else f"{_negated(when)} or {then}"
+                return f"{then} or {when}" if only else f"not ({when}) or {then}"
     return ""
 
 
@@ -103,10 +103,6 @@ def _sides(tokens: Tokens, at: int, only: bool) -> Iterator[tuple[Tokens, Tokens
 def _holding(lexicon: Lexicon, tokens: Tokens) -> str:
     """A phrase of what is so, or the name of a state alone."""
     return _simple(lexicon, tokens) or _simple(lexicon, [*tokens, ONLY])
-
-
-def _negated(predicate: str) -> str:
-    return f"not ({predicate})"
 
 
 def _unless(lexicon: Lexicon, tokens: Tokens) -> str:

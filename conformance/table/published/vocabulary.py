@@ -6,9 +6,10 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
+
+from npu_assay.conformance.common.memory import once
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Left:
         return f"line {self.line}: {' '.join(self.text.split())!r}: {self.why}"
 
 
-@cache
+@once
 def words() -> Mapping[str, Any]:
     """The whole vocabulary, by its sections."""
     return tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from npu_assay.partitioners.common.int8 import conv_accumulators
 from npu_assay.partitioners.common.int8.accumulate import NO_PADDING, Padding, Pair
-from npu_assay.partitioners.common.int8.output import Bounds, Kernel, double_round_stage
+from npu_assay.partitioners.common.int8.output import Bounds, Kernel, check_scales, double_round_stage
 from npu_assay.partitioners.common.rescale import quantize_multiplier
-from npu_assay.reference.affine import Affine, check_scale, float32
+from npu_assay.reference.affine import Affine, float32
 
 
 def conv2d(
@@ -82,8 +82,5 @@ def transpose_conv(
 
 def _parameters(x: Affine, w_scales: Sequence[float], y: Affine, channels: int) -> list[tuple[int, int]]:
     """(multiplier, shift) of each output channel; one in all when the weights have one scale."""
-    if len(w_scales) not in (1, channels):
-        raise ValueError(f"weight scales: found {len(w_scales)}, expected 1 or {channels}, one per output channel")
-    for scale in w_scales:
-        check_scale(scale, "weight scale")
+    check_scales(w_scales, channels)
     return [quantize_multiplier(x.scale32 * float32(scale) / y.scale32) for scale in w_scales]

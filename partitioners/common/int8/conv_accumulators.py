@@ -7,7 +7,7 @@ that may need more than `bits` bits and a sign, and for shapes that do not fit t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 
 import torch
@@ -28,9 +28,8 @@ from npu_assay.partitioners.common.int8.accumulate import (
     padded_float,
     window_rows,
 )
+from npu_assay.partitioners.common.int8.output import Kernel
 from npu_assay.reference.affine import Affine
-
-Kernel = Callable[[Tensor], Tensor]
 
 _FEW_CHANNELS = 64
 

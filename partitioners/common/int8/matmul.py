@@ -19,9 +19,16 @@ from npu_assay.partitioners.common.int8.accumulate import (
     largest_code,
     largest_input,
 )
-from npu_assay.partitioners.common.int8.output import Bounds, Kernel, Kernel2, double_round_stage, float64_stage
+from npu_assay.partitioners.common.int8.output import (
+    Bounds,
+    Kernel,
+    Kernel2,
+    check_scales,
+    double_round_stage,
+    float64_stage,
+)
 from npu_assay.partitioners.common.rescale import quantize_multiplier
-from npu_assay.reference.affine import Affine, check_scale, float32
+from npu_assay.reference.affine import Affine, float32
 
 
 def fully_connected(
@@ -77,8 +84,5 @@ def batch_matmul(a: Affine, b: Affine, y: Affine, adj_x: bool = False, adj_y: bo
 
 
 def _ratios(x: Affine, w_scales: Sequence[float], y: Affine, outputs: int) -> list[float]:
-    if len(w_scales) not in (1, outputs):
-        raise ValueError(f"weight scales: found {len(w_scales)}, expected 1 or {outputs}, one per output")
-    for scale in w_scales:
-        check_scale(scale, "weight scale")
+    check_scales(w_scales, outputs)
     return [x.scale32 * float32(scale) / y.scale32 for scale in w_scales]

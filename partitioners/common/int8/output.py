@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from npu_assay.partitioners.common.rescale import double_rounder, half_away_
-from npu_assay.reference.affine import Affine
+from npu_assay.reference.affine import Affine, check_scale
 
 Kernel = Callable[[Tensor], Tensor]
 Kernel2 = Callable[[Tensor, Tensor], Tensor]
@@ -24,6 +24,14 @@ def bounds(y: Affine, activation: Bounds | None) -> Bounds:
     if not y.qmin <= lo <= hi <= y.qmax:
         raise ValueError(f"activation codes: found {activation}, expected lo <= hi within [{y.qmin}, {y.qmax}]")
     return lo, hi
+
+
+def check_scales(w_scales: Sequence[float], outputs: int) -> None:
+    """Raise ValueError unless weights have one scale, or one per output, and each is one that quantization can have."""
+    if len(w_scales) not in (1, outputs):
+        raise ValueError(f"weight scales: found {len(w_scales)}, expected 1 or {outputs}, one per output")
+    for scale in w_scales:
+        check_scale(scale, "weight scale")
 
 
 def double_round_stage(parameters: Sequence[tuple[int, int]], y: Affine, limits: Bounds | None = None) -> Kernel:

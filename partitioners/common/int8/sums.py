@@ -6,16 +6,14 @@ add pairs of products in 16 bits, saturated; so it is tested once, on codes that
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
 
 import torch
 from torch import Tensor
 
 from npu_assay.partitioners.common.int8.accumulate import NO_PADDING, Padding, Pair, output_size, padded, window_rows
+from npu_assay.partitioners.common.int8.output import Kernel
 from npu_assay.reference.affine import Affine
-
-Kernel = Callable[[Tensor], Tensor]
 
 
 @lru_cache(maxsize=1)

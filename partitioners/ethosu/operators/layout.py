@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from npu_assay.partitioners.common.rules import no_conversion
 from npu_assay.partitioners.ethosu import no_ops
 from npu_assay.partitioners.ethosu.lowering import conversion
 from npu_assay.partitioners.ethosu.lowering import layout as lowering
@@ -55,7 +56,7 @@ ROWS: Mapping[str, Row] = {
     ),
     "aten.copy.default": picking(lowering.copy, annotation=None),
     "dim_order_ops._clone_dim_order.default": moving(
-        lowering.same, limits.no_conversion, annotation=None, vanishes=no_ops.always
+        lowering.same, no_conversion, annotation=None, vanishes=no_ops.always
     ),
     # Types.
     "dim_order_ops._to_dim_order_copy.default": Row(

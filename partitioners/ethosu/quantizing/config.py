@@ -8,7 +8,7 @@ from functools import cache
 import torch
 from torch.fx import Node
 
-from npu_assay.partitioners.exir.annotations import activation_spec, weight_spec
+from npu_assay.partitioners.exir.annotations import activation_spec, bias_spec, weight_spec
 from npu_assay.partitioners.exir.observers import HistogramObserver
 from npu_assay.partitioners.exir.pt2e import DerivedQuantizationSpec, FixedQParamsQuantizationSpec, QuantizationSpec
 
@@ -50,15 +50,7 @@ class QuantizationConfig:
         data, weight = node.args[:2]
         assert isinstance(data, Node) and isinstance(weight, Node)  # by the operators' schemas
         per_channel = self.weights_of(node).ch_axis is not None
-        return DerivedQuantizationSpec(
-            derived_from=((data, node), (weight, node)),
-            derive_qparams_fn=_product_of_scales,
-            dtype=torch.int32,
-            quant_min=-(2**31) + 1,
-            quant_max=2**31 - 1,
-            qscheme=torch.per_channel_symmetric if per_channel else torch.per_tensor_symmetric,
-            ch_axis=0 if per_channel else None,
-        )
+        return bias_spec(node, data, weight, per_channel, _product_of_scales)
 
     def fixed_input(self, domain: tuple[float, float]) -> FixedQParamsQuantizationSpec:
         """The input of an operator with a bounded domain: its largest number in 8 and in 16 bits."""

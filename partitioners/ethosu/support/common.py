@@ -10,7 +10,8 @@ from torch import fx
 
 from npu_assay.partitioners.common.rules import bounds
 from npu_assay.partitioners.ethosu.support.rule import Context, Rule
-from npu_assay.partitioners.exir.nodes import operand, rank, size_text, value
+from npu_assay.partitioners.exir.nodes import is_open, operand, rank, size_text, type_text, value
+from npu_assay.partitioners.exir.nodes import tensors as all_tensors
 from npu_assay.partitioners.exir.ops import (
     DEQUANTIZE,
     DEQUANTIZE_PER_TENSOR,
@@ -75,18 +76,6 @@ def is_integer(dtype: torch.dtype | None) -> bool:
     return dtype is not None and not dtype.is_floating_point and not dtype.is_complex
 
 
-def type_text(dtype: torch.dtype | None) -> str:
-    """`float32` for torch.float32."""
-    return str(dtype).removeprefix("torch.")
-
-
-def results(node: fx.Node) -> tuple[torch.Tensor, ...]:
-    """All tensors that the node gives."""
-    found = node.meta.get("val")
-    several = found if isinstance(found, (list, tuple)) else (found,)
-    return tuple(one for one in several if isinstance(one, torch.Tensor))
-
-
 def inputs(node: fx.Node) -> Iterator[tuple[fx.Node, torch.Tensor]]:
     """The tensors that the node takes; of several results of one operator the first."""
     for source in node.all_input_nodes:
@@ -98,13 +87,8 @@ def inputs(node: fx.Node) -> Iterator[tuple[fx.Node, torch.Tensor]]:
 def tensors(node: fx.Node) -> Iterator[tuple[fx.Node, torch.Tensor]]:
     """What the node takes and gives."""
     yield from inputs(node)
-    for found in results(node):
+    for found in all_tensors(node):
         yield node, found
-
-
-def is_open(size: object) -> bool:
-    """Whether the program leaves a size open."""
-    return not isinstance(size, int)
 
 
 # ------------------------------------------------------------------------------------ every node
@@ -218,7 +202,7 @@ def no_int64(node: fx.Node, context: Context) -> str | None:
 
 def int64_result(node: fx.Node, context: Context) -> str | None:
     """What is wrong with a 64-bit result."""
-    if is_named(node, ARGMAX) or all(tensor.dtype != torch.int64 for tensor in results(node)):
+    if is_named(node, ARGMAX) or all(tensor.dtype != torch.int64 for tensor in all_tensors(node)):
         return None
     unread = all(dtype_of(user) not in (torch.int64, None) for user in node.users)
     if context.is_computed_ahead(node) and unread:

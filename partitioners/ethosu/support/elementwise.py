@@ -7,16 +7,11 @@ import math
 import torch
 from torch import fx
 
-from npu_assay.partitioners.ethosu.support.common import (
-    dtype_of,
-    is_integer,
-    is_named,
-    type_text,
-)
+from npu_assay.partitioners.ethosu.support.common import dtype_of, is_integer, is_named
 from npu_assay.partitioners.ethosu.support.linear import on_u55
 from npu_assay.partitioners.ethosu.support.quantization import neighbours
 from npu_assay.partitioners.ethosu.support.rule import Context
-from npu_assay.partitioners.exir.nodes import argument, operand, shape, size_text
+from npu_assay.partitioners.exir.nodes import argument, operand, shape, size_text, type_text
 from npu_assay.partitioners.exir.ops import QUANTIZE_PER_TENSOR
 from npu_assay.partitioners.exir.qdq import qparams
 from npu_assay.partitioners.exir.rules import rule

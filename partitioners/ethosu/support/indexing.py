@@ -7,9 +7,9 @@ import math
 import torch
 from torch import fx
 
-from npu_assay.partitioners.ethosu.support.common import dtype_of, is_dequantize, type_text
+from npu_assay.partitioners.ethosu.support.common import dtype_of, is_dequantize
 from npu_assay.partitioners.ethosu.support.rule import Context, Rule
-from npu_assay.partitioners.exir.nodes import argument, operand, rank, shape, size_text
+from npu_assay.partitioners.exir.nodes import argument, operand, rank, shape, size_text, type_text
 from npu_assay.partitioners.exir.rules import rule
 
 MAX_ELEMENTS = 2**31 - 1

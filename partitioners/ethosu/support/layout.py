@@ -7,10 +7,18 @@ import math
 import torch
 from torch import fx
 
-from npu_assay.partitioners.ethosu.support.common import MAX_SIZE, code_dtype, dtype_of, type_text
+from npu_assay.partitioners.ethosu.support.common import MAX_SIZE, code_dtype, dtype_of
 from npu_assay.partitioners.ethosu.support.linear import on_u55
 from npu_assay.partitioners.ethosu.support.rule import Context
-from npu_assay.partitioners.exir.nodes import argument, memory_order, non_negative, operand, rank, shape, size_text
+from npu_assay.partitioners.exir.nodes import (
+    argument,
+    memory_order,
+    non_negative,
+    operand,
+    rank,
+    shape,
+    size_text,
+)
 from npu_assay.partitioners.exir.rules import rule
 
 MAX_WINDOWS = 16
@@ -84,13 +92,6 @@ def within_storage(node: fx.Node, context: Context) -> str | None:
     if memory_order(operand(node)) is None:
         return "the input has gaps"
     return None if before == after else f"{after} of {before} elements"
-
-
-@rule("no_conversion")
-def no_conversion(node: fx.Node, context: Context) -> str | None:
-    """input and output must have the same type"""
-    before, after = dtype_of(node.all_input_nodes[0]), dtype_of(node)
-    return None if before == after else f"{type_text(before)} to {type_text(after)}"
 
 
 @on_u55

@@ -8,17 +8,10 @@ from collections.abc import Callable
 import torch
 from torch import fx
 
-from npu_assay.partitioners.ethosu.support.common import (
-    MAX_SIDE,
-    MAX_SIZE,
-    MAX_STRIDE,
-    dtype_of,
-    is_named,
-    type_text,
-)
+from npu_assay.partitioners.ethosu.support.common import MAX_SIDE, MAX_SIZE, MAX_STRIDE, dtype_of, is_named
 from npu_assay.partitioners.ethosu.support.quantization import operand_params
 from npu_assay.partitioners.ethosu.support.rule import Context, Rule
-from npu_assay.partitioners.exir.nodes import argument, operand, rank, shape, size_text
+from npu_assay.partitioners.exir.nodes import argument, operand, rank, shape, size_text, type_text
 from npu_assay.partitioners.exir.ops import DEQUANTIZE_PER_CHANNEL
 from npu_assay.partitioners.exir.qdq import input_qparams, is_dequantize, qparams
 from npu_assay.partitioners.exir.rules import rule

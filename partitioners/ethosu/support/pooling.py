@@ -7,10 +7,10 @@ from torch import fx
 
 from npu_assay.partitioners.common.rules import adaptive_windows, pool_kernel, pool_padding, pool_stride
 from npu_assay.partitioners.ethosu.support import linear
-from npu_assay.partitioners.ethosu.support.common import MAX_SIDE, MAX_SIZE, MAX_STRIDE, dtype_of, type_text
+from npu_assay.partitioners.ethosu.support.common import MAX_SIDE, MAX_SIZE, MAX_STRIDE, dtype_of
 from npu_assay.partitioners.ethosu.support.linear import on_u55
 from npu_assay.partitioners.ethosu.support.rule import Context
-from npu_assay.partitioners.exir.nodes import argument, operand, pair, shape, size_text
+from npu_assay.partitioners.exir.nodes import argument, operand, pair, shape, size_text, type_text
 from npu_assay.partitioners.exir.ops import target_name
 from npu_assay.partitioners.exir.rules import rule
 

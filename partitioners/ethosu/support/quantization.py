@@ -16,9 +16,9 @@ from npu_assay.partitioners.ethosu.support.common import (
     quantized_inputs,
     quantized_outputs,
     readers,
-    type_text,
 )
 from npu_assay.partitioners.ethosu.support.rule import Context, Rule
+from npu_assay.partitioners.exir.nodes import type_text
 from npu_assay.partitioners.exir.ops import DEQUANTIZE_PER_CHANNEL, GETITEM, QUANTIZE_PER_CHANNEL
 from npu_assay.partitioners.exir.qdq import SMALLEST_NORMAL, QParams, qparams
 from npu_assay.partitioners.exir.rules import rule

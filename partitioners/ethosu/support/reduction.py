@@ -7,15 +7,10 @@ import math
 import torch
 from torch import fx
 
-from npu_assay.partitioners.ethosu.support.common import (
-    MAX_SIZE,
-    dtype_of,
-    is_argmax_for_int32,
-    type_text,
-)
+from npu_assay.partitioners.ethosu.support.common import MAX_SIZE, dtype_of, is_argmax_for_int32
 from npu_assay.partitioners.ethosu.support.linear import MAX_KERNEL_AREA, MAX_KERNEL_HEIGHT, on_u55
 from npu_assay.partitioners.ethosu.support.rule import Context
-from npu_assay.partitioners.exir.nodes import argument, non_negative, operand, rank, shape, size_text
+from npu_assay.partitioners.exir.nodes import argument, non_negative, operand, rank, shape, size_text, type_text
 from npu_assay.partitioners.exir.rules import rule
 
 MAX_ARGMAX_CHANNELS = 127

@@ -35,11 +35,11 @@ class NoRuntime:
 
     def load(self, processed_bytes: bytes, compile_specs: Sequence[CompileSpec]) -> Any:
         """Raises BackendError."""
-        raise BackendError("missing runtime", found="none", expected="a backend with a runtime", where="load")
+        raise BackendError("missing runtime", "none", "a backend with a runtime", "load")
 
     def execute(self, handle: Any, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Raises BackendError."""
-        raise BackendError("missing runtime", found="none", expected="a backend with a runtime", where="execute")
+        raise BackendError("missing runtime", "none", "a backend with a runtime", "execute")
 
 
 @runtime_checkable

@@ -58,7 +58,7 @@ def _first(args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, dict[s
 
 
 def _wrong(found: str, where: str = "first argument") -> ExirError:
-    return ExirError("to_backend cannot lower this", found=found, expected=_FORMS, where=where)
+    return ExirError("to_backend cannot lower this", found, _FORMS, where)
 
 
 @singledispatch

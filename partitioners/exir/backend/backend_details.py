@@ -77,7 +77,7 @@ class NoCompiler(BackendDetails):
     @staticmethod
     def preprocess(edge_program: ExportedProgram, compile_specs: list[CompileSpec]) -> PreprocessResult:
         """Raises BackendError."""
-        raise BackendError("missing compiler", found="none", expected="a backend with a compiler", where="preprocess")
+        raise BackendError("missing compiler", "none", "a backend with a compiler", "preprocess")
 
 
 def compilers() -> list[type[BackendDetails]]:

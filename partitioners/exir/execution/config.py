@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from npu_assay.partitioners.exir.backend import Pass
+from npu_assay.partitioners.exir.constant_methods import check_known
 from npu_assay.partitioners.exir.errors import ExirError
 from npu_assay.partitioners.exir.execution.memory_planning import ALIGNMENT, Placement, greedy
 
@@ -65,10 +66,7 @@ def checked_config(config: object, methods: Collection[str] = ("forward",)) -> E
         return ExecutorchBackendConfig()
     if not isinstance(config, ExecutorchBackendConfig):
         raise ExirError(
-            "configuration of the wrong type",
-            found=type(config).__name__,
-            expected="an ExecutorchBackendConfig",
-            where="config",
+            "configuration of the wrong type", type(config).__name__, "an ExecutorchBackendConfig", "config"
         )
     for name in ("segment_alignment", "constant_tensor_alignment", "delegate_alignment"):
         value = getattr(config, name)
@@ -84,8 +82,7 @@ def _check_planning(planning: object, methods: Collection[str]) -> None:
     where = "config.memory_planning_pass"
     by_name = planning if isinstance(planning, Mapping) else {}
     for name in by_name:
-        if name not in methods:
-            raise ExirError("unknown method", found=repr(name), expected=f"one of {sorted(methods)}", where=where)
+        check_known(name, methods, where)
         check_memory_planning(by_name[name], f"{where}[{name!r}]")
     if not isinstance(planning, Mapping):
         check_memory_planning(planning, where)
@@ -97,20 +94,20 @@ def check_memory_planning(planning: object, where: str) -> None:
     assert isinstance(planning, MemoryPlanningPass)
     if not callable(planning.algorithm):
         found = type(planning.algorithm).__name__
-        raise ExirError("not an algorithm", found=found, expected="a function", where=f"{where}.algorithm")
+        raise ExirError("not an algorithm", found, "a function", f"{where}.algorithm")
     check_alignment(planning.alignment, f"{where}.alignment")
     _check_type(planning.delegate_padding, int, "a number of bytes", f"{where}.delegate_padding")
     if planning.delegate_padding < 0:
         found = str(planning.delegate_padding)
-        raise ExirError("negative padding", found=found, expected="at least 0", where=f"{where}.delegate_padding")
+        raise ExirError("negative padding", found, "at least 0", f"{where}.delegate_padding")
 
 
 def _check_type(value: object, kind: type | tuple[type, ...], expected: str, where: str) -> None:
     if not isinstance(value, kind):
-        raise ExirError("wrong type", found=type(value).__name__, expected=expected, where=where)
+        raise ExirError("wrong type", type(value).__name__, expected, where)
 
 
 def check_alignment(value: object, where: str) -> None:
     """Refuse anything but a positive power of two."""
     if not isinstance(value, int) or value <= 0 or value & (value - 1):
-        raise ExirError("invalid alignment", found=repr(value), expected="a positive power of two", where=where)
+        raise ExirError("invalid alignment", repr(value), "a positive power of two", where)

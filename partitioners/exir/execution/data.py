@@ -26,9 +26,7 @@ def check_plain(tensor: torch.Tensor, where: str) -> None:
     }
     found = [kind for kind, is_so in kinds.items() if is_so]
     if found:
-        raise ExirError(
-            "tensor that no program file can hold", found=found[0], expected="a dense one of plain numbers", where=where
-        )
+        raise ExirError("tensor that no program file can hold", found[0], "a dense one of plain numbers", where)
 
 
 def tensor_bytes(tensor: torch.Tensor, dim_order: Sequence[int]) -> Buffer:
@@ -52,19 +50,14 @@ def named_data(lowered: Any, where: str) -> dict[str, Buffer]:
     entries, buffers = getattr(store, "pte_data", None), getattr(store, "buffers", None)
     if isinstance(entries, Mapping) and buffers is not None and not getattr(store, "external_data", None):
         return {key: buffers[entry.buffer_index].buffer for key, entry in entries.items()}
-    raise ExirError(
-        "data store of an unknown form",
-        found=type(store).__name__,
-        expected="a mapping from name to bytes",
-        where=where,
-    )
+    raise ExirError("data store of an unknown form", type(store).__name__, "a mapping from name to bytes", where)
 
 
 def merge(named: dict[str, Buffer], more: Mapping[str, Buffer]) -> None:
     """Add data by name. Raises ExirError for a name that has other data already."""
     for key, data in more.items():
         if key in named and named[key] != data:
-            raise ExirError("different data of one name", found=key, expected="equal data", where="named data")
+            raise ExirError("different data of one name", key, "equal data", "named data")
         named[key] = data
 
 

@@ -6,7 +6,6 @@ in another shape, and `copy_` at the end writes mutated buffers back.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,16 +17,13 @@ from torch.export.graph_signature import OutputKind
 
 from npu_assay.partitioners.exir.constants import placeholders
 from npu_assay.partitioners.exir.ops import EdgeOp
-from npu_assay.partitioners.exir.program import EdgeProgram, copy_program
+from npu_assay.partitioners.exir.program import EdgeProgram
+from npu_assay.partitioners.exir.pte.model import strides_of
 
 
 def alloc(sizes: Sequence[int], dtype: torch.dtype, dim_order: Sequence[int]) -> torch.Tensor:
     """Memory for a tensor of these sizes (upper bounds) with its axes in this order, outermost first."""
-    strides, distance = [0] * len(sizes), 1
-    for axis in reversed(dim_order):
-        strides[axis] = distance
-        distance *= max(sizes[axis], 1)
-    return torch.empty_strided(sizes, strides, dtype=dtype)
+    return torch.empty_strided(sizes, strides_of(sizes, dim_order), dtype=dtype)
 
 
 def view(base: torch.Tensor, size: Sequence[int]) -> torch.Tensor:
@@ -52,22 +48,7 @@ class ExecutionVerifier(Verifier):
 class ExecutionProgram(EdgeProgram):
     """An ExportedProgram of the execution dialect; like edge programs, `run_program` runs it."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs, verify=False)
-        self._verifiers = [ExecutionVerifier]
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> ExecutionProgram:
-        twin = copy_program(self, verify=False)
-        return ExecutionProgram(
-            twin.graph_module,
-            twin.graph,
-            twin.graph_signature,
-            copy.deepcopy(self._state_dict, memo),
-            twin.range_constraints,
-            twin.module_call_graph,
-            twin.example_inputs,
-            copy.deepcopy(self._constants, memo),
-        )
+    verifier = ExecutionVerifier
 
 
 WRITES = (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION)

@@ -14,6 +14,7 @@ from torch._subclasses import FakeTensor
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, InputSpec, OutputKind
 
+from npu_assay.partitioners.exir.backend import CompileSpec
 from npu_assay.partitioners.exir.constants import placeholders
 from npu_assay.partitioners.exir.errors import EdgeError
 from npu_assay.partitioners.exir.execution.config import MemoryPlanningPass
@@ -28,11 +29,10 @@ from npu_assay.partitioners.exir.execution.table import ValueTable, value_code
 from npu_assay.partitioners.exir.execution.traces import frames
 from npu_assay.partitioners.exir.execution.writer import OUT_VARIANT
 from npu_assay.partitioners.exir.ops import target_name
-from npu_assay.partitioners.exir.program import output_values
+from npu_assay.partitioners.exir.program import output_values, returned, user_outputs
 from npu_assay.partitioners.exir.pte.model import (
     Buffer,
     Chain,
-    CompileSpec,
     Delegate,
     DelegateCall,
     Frame,
@@ -117,7 +117,7 @@ class Emitter:
     def _constant(self, node: fx.Node, spec: InputSpec, written: bool) -> int:
         data = constant_value(self.program, spec)
         if not isinstance(data, torch.Tensor) or isinstance(data, FakeTensor):
-            raise EdgeError("constant without data", found=type(data).__name__, expected="a tensor", where=node.name)
+            raise EdgeError("constant without data", type(data).__name__, "a tensor", node.name)
         tensor = self._constant_tensor(data, node.name)
         if not written:
             return self.table.add(tensor)
@@ -192,9 +192,9 @@ class Emitter:
             return self._delegate(node, module)
         raise EdgeError(
             "operation without an instruction",
-            found=target_name(node.target),
-            expected="an operator with an out variant, arithmetic on sizes, cond, or a delegate",
-            where=node.name,
+            target_name(node.target),
+            "an operator with an out variant, arithmetic on sizes, cond, or a delegate",
+            node.name,
         )
 
     def _rule(self, node: fx.Node) -> Callable[[fx.Node], int | list[int]] | None:
@@ -287,33 +287,29 @@ class Emitter:
         assert isinstance(source, fx.Node)
         lowered: Any = operator.attrgetter(str(source.target))(module)
         if not is_lowered_module(lowered):
-            raise EdgeError(
-                "invalid delegate",
-                found=type(lowered).__name__,
-                expected="a LoweredBackendModule",
-                where=node.name,
-            )
+            raise EdgeError("invalid delegate", type(lowered).__name__, "a LoweredBackendModule", node.name)
         if id(lowered) not in self.delegates:
             self.delegates[id(lowered)] = len(self.blobs)
             specs = tuple(CompileSpec(s.key, bytes(s.value)) for s in lowered.compile_specs)
             self.blobs.append(Delegate(lowered.backend_id, lowered.processed_bytes, specs))
             merge(self.named_data, named_data(lowered, node.name))
         inputs = [self.table.argument(a, "number", node.name) for a in given]
-        outputs = [
-            self._tensor(v, _result(node, i)) if isinstance(v, torch.Tensor) else self._number(v)
-            for i, v in enumerate(node.meta["val"])
-        ]
+        outputs = self._results(node)
         self.instructions.append(DelegateCall(self.delegates[id(lowered)], (*inputs, *outputs)))
         self._trace(lowered)
         return outputs
 
-    def _cond(self, node: fx.Node, module: fx.GraphModule) -> list[int]:
-        """Emit both bodies and the jumps over them; both write the same results."""
-        condition, *bodies, operands = node.args
-        results = [
+    def _results(self, node: fx.Node) -> list[int]:
+        """Places for what a delegate, or a body of control flow, computes."""
+        return [
             self._tensor(v, _result(node, i)) if isinstance(v, torch.Tensor) else self._number(v)
             for i, v in enumerate(node.meta["val"])
         ]
+
+    def _cond(self, node: fx.Node, module: fx.GraphModule) -> list[int]:
+        """Emit both bodies and the jumps over them; both write the same results."""
+        condition, *bodies, operands = node.args
+        results = self._results(node)
         given = [self.table.argument(o, "number", node.name) for o in operands]  # type: ignore[union-attr]  # a tuple
         then, other = (getattr(module, str(b.target)) for b in bodies)  # type: ignore[union-attr]  # get_attr nodes
         start = self._hole()
@@ -359,13 +355,10 @@ class Emitter:
 
 def _returned(program: ExportedProgram) -> list[Any]:
     """What the method returns. Raises EdgeError for outputs of a kind that the runtime does not have."""
-    pairs = list(zip(output_values(program.graph), program.graph_signature.output_specs, strict=True))
-    strange = [s.kind for _, s in pairs if s.kind not in (OutputKind.USER_OUTPUT, *WRITES)]
+    strange = [s.kind for _, s in returned(program) if s.kind not in (OutputKind.USER_OUTPUT, *WRITES)]
     if strange:
-        raise EdgeError(
-            "output of an unknown kind", found=str(strange[0]), expected="a value or a mutation", where="output"
-        )
-    return [value for value, spec in pairs if spec.kind == OutputKind.USER_OUTPUT]
+        raise EdgeError("output of an unknown kind", str(strange[0]), "a value or a mutation", "output")
+    return user_outputs(program)
 
 
 def _empty(spec: TensorSpec) -> Tensor:

@@ -9,16 +9,7 @@ from typing import Literal
 from npu_assay.partitioners.exir.execution.config import MemoryPlanningPass
 from npu_assay.partitioners.exir.execution.memory_planning import MemoryPlan, Request, planned
 from npu_assay.partitioners.exir.execution.table import ValueTable
-from npu_assay.partitioners.exir.pte.model import (
-    Allocation,
-    DelegateCall,
-    EValue,
-    Instruction,
-    JumpFalseCall,
-    KernelCall,
-    MoveCall,
-    Tensor,
-)
+from npu_assay.partitioners.exir.pte.model import Allocation, EValue, Instruction, Tensor, operands
 
 Kind = Literal["input", "output", "buffer", "local"]
 ARENA = 1
@@ -76,15 +67,6 @@ def lifetimes(
         if isinstance(table.values[output], Tensor):
             use(output, end)
     return spans
-
-
-def operands(instruction: Instruction) -> tuple[int, ...]:
-    """The values that an instruction reads or writes."""
-    if isinstance(instruction, (KernelCall, DelegateCall)):
-        return instruction.args
-    if isinstance(instruction, MoveCall):
-        return (instruction.source, instruction.target)
-    return (instruction.condition,) if isinstance(instruction, JumpFalseCall) else (instruction.value,)
 
 
 def placed(

@@ -77,16 +77,9 @@ def planned(
     wanted = [Request(r.name, aligned(r.size, alignment), r.first, r.last) for r in requests]
     offsets = (algorithm or greedy)(wanted, alignment)
     if not isinstance(offsets, Sequence) or not all(isinstance(offset, int) for offset in offsets):
-        raise ExirError(
-            "plan of the wrong type", found=repr(offsets), expected="a list of offsets", where="memory planning"
-        )
+        raise ExirError("plan of the wrong type", repr(offsets), "a list of offsets", "memory planning")
     if len(offsets) != len(wanted):
-        raise ExirError(
-            "plan with the wrong number of offsets",
-            found=str(len(offsets)),
-            expected=str(len(wanted)),
-            where="memory planning",
-        )
+        raise ExirError("plan with the wrong number of offsets", str(len(offsets)), str(len(wanted)), "memory planning")
     tensors = tuple(Planned(r, o) for r, o in zip(wanted, offsets, strict=True))
     check_overlaps(tensors, alignment)
     size = max((t.end for t in tensors), default=0)
@@ -171,18 +164,15 @@ def check_overlaps(tensors: Sequence[Planned], alignment: int = ALIGNMENT) -> No
     for planned_ in tensors:
         if planned_.offset < 0 or planned_.offset % alignment:
             raise ExirError(
-                "misaligned tensor",
-                found=f"offset {planned_.offset}",
-                expected=f"a multiple of {alignment}",
-                where=planned_.request.name,
+                "misaligned tensor", f"offset {planned_.offset}", f"a multiple of {alignment}", planned_.request.name
             )
     for one, other in _together(tensors):
         if one.offset < other.end and other.offset < one.end:
             raise ExirError(
                 "overlapping tensors",
-                found=f"bytes {one.offset}..{one.end} and {other.offset}..{other.end}",
-                expected="no common byte while both are alive",
-                where=f"{one.request.name}, {other.request.name}",
+                f"bytes {one.offset}..{one.end} and {other.offset}..{other.end}",
+                "no common byte while both are alive",
+                f"{one.request.name}, {other.request.name}",
             )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
-from npu_assay.partitioners.exir.ops import EdgeOp, edge_op
+from npu_assay.partitioners.exir.ops import EdgeOp, edge_op, with_outs
 
 TENSOR_OPTIONS = frozenset({"dtype", "layout", "device", "pin_memory"})
 """Parameters that describe a result, which an out variant takes from the memory that it gets."""
@@ -82,7 +82,9 @@ def out_variant(name: str) -> OutVariant | None:
         if packet == "dequantize_per_tensor" and all(p.name != "out_dtype" for p in parameters):
             parameters += (Parameter("out_dtype", "Optional[int]", None, False),)
         return _with_outs(op, f"{namespace}::{packet}", known[0], parameters, known[1])
-    found = _torch_out(op)
+    functional = op._op
+    assert isinstance(functional, OpOverload)  # it has a schema
+    found = with_outs(functional) or with_outs(functional, TENSOR_OPTIONS)
     return None if found is None else _from_torch(found)
 
 
@@ -125,27 +127,6 @@ def _with_outs(
     target = EdgeOp(f"{name.replace('::', '.')}.{overload}", run)
     every = (*parameters, *(Parameter(out, "Tensor") for out in outs))
     return OutVariant(name, overload, target, every, outs, returned=len(outs))
-
-
-def _torch_out(op: EdgeOp) -> OpOverload | None:
-    """The overload of the same operator whose parameters are the same, but for results and tensor options."""
-    functional = op._op
-    assert isinstance(functional, OpOverload)
-    wanted = [(p.name, p.type) for p in parameters_of(functional._schema)]
-    bare = [w for w in wanted if w[0] not in TENSOR_OPTIONS]
-    packet = functional.overloadpacket
-    candidates: list[OpOverload] = [getattr(packet, name) for name in packet.overloads()]
-    outs = [c for c in candidates if _is_out(c._schema)]
-    for form in (wanted, bare):
-        for candidate in outs:
-            arguments = candidate._schema.arguments
-            if [(a.name, str(a.type)) for a in arguments if not a.is_out] == form:
-                return candidate
-    return None
-
-
-def _is_out(schema: torch.FunctionSchema) -> bool:
-    return any(a.is_out for a in schema.arguments)
 
 
 def _from_torch(op: OpOverload) -> OutVariant:

@@ -56,10 +56,7 @@ def upper_bound(size: Any, ranges: Mapping[Any, Any], where: str) -> int:
     upper = bound_sympy(node.expr, known).upper
     if upper is int_oo or not upper.is_finite:
         raise EdgeError(
-            "size without an upper bound",
-            found=str(node.expr),
-            expected="a bound, as torch.export.Dim(name, max=...) gives",
-            where=where,
+            "size without an upper bound", str(node.expr), "a bound, as torch.export.Dim(name, max=...) gives", where
         )
     return int(upper)
 

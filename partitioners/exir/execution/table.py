@@ -54,9 +54,7 @@ class ValueTable:
         """The index of a node's single value. Raises EdgeError for one that has several."""
         found = self.nodes[node]
         if isinstance(found, list):
-            raise EdgeError(
-                "several values for one argument", found=node.name, expected="a getitem of it", where=node.name
-            )
+            raise EdgeError("several values for one argument", node.name, "a getitem of it", node.name)
         return found
 
     def argument(self, value: Any, kind: str, where: str) -> int:
@@ -80,9 +78,7 @@ class ValueTable:
         if kind in ("float", "bool") and not any(isinstance(item, fx.Node) for item in items):
             plain: Any = [scalar(item, kind, where) for item in items]
             return self.constant(DoubleList(tuple(plain)) if kind == "float" else BoolList(tuple(plain)))
-        raise EdgeError(
-            "argument that no program can hold", found=repr(value), expected=f"a constant list of {kind}", where=where
-        )
+        raise EdgeError("argument that no program can hold", repr(value), f"a constant list of {kind}", where)
 
     def _tensors(self, value: Any, kind: str) -> TensorList | OptionalTensorList:
         if isinstance(value, fx.Node):
@@ -122,7 +118,7 @@ def scalar(value: Any, kind: str, where: str) -> bool | int | float | str:
         return int(value)
     if (kind == "number" and isinstance(value, (bool, int, float))) or (kind == "str" and isinstance(value, str)):
         return value
-    raise EdgeError("argument that no program can hold", found=repr(value), expected=kind, where=where)
+    raise EdgeError("argument that no program can hold", repr(value), kind, where)
 
 
 def value_code(value: Any) -> int | None:

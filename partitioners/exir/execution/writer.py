@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +11,7 @@ import torch
 from torch import fx
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
-from torch.export.graph_signature import ExportGraphSignature, OutputSpec
+from torch.export.graph_signature import ExportGraphSignature
 from torch.fx._lazy_graph_module import _LazyGraphModule
 
 from npu_assay.partitioners.exir.errors import EdgeError
@@ -21,12 +21,13 @@ from npu_assay.partitioners.exir.execution.specs import TensorSpec, spec_of
 from npu_assay.partitioners.exir.ops import EdgeOp, target_name
 from npu_assay.partitioners.exir.program import (
     PLAIN_ATEN,
-    argument,
     copy_attributes,
     copy_node,
     copy_signature,
+    output_specs,
     output_values,
     renamed_call_graph,
+    returned,
 )
 from npu_assay.partitioners.exir.values import arguments
 
@@ -82,9 +83,8 @@ def to_execution(program: ExportedProgram, *, remove_view_copy: bool = True) -> 
     root = writer.convert(program.graph_module)
     outputs = writer.write_back(program, written)
     writer.graph.output(tuple(outputs))
-    signature = ExportGraphSignature(
-        copy_signature(program.graph_signature).input_specs, _output_specs(program, outputs)
-    )
+    known = copy_signature(program.graph_signature)
+    signature = ExportGraphSignature(known.input_specs, output_specs(outputs, known.output_specs))
     state = {name: without_gradient(tensor) for name, tensor in program.state_dict.items()}
     for name in signature.buffers_to_mutate.values():
         if name in state:
@@ -107,11 +107,6 @@ def without_gradient(tensor: torch.Tensor) -> torch.Tensor:
         return tensor
     plain = tensor.detach()
     return torch.nn.Parameter(plain, requires_grad=False) if isinstance(tensor, torch.nn.Parameter) else plain
-
-
-def _output_specs(program: ExportedProgram, outputs: Sequence[Any]) -> list[OutputSpec]:
-    pairs = zip(program.graph_signature.output_specs, outputs, strict=True)
-    return [OutputSpec(s.kind, argument(o) if isinstance(o, fx.Node) else s.arg, s.target) for s, o in pairs]
 
 
 @dataclass
@@ -212,9 +207,9 @@ class Writer:
         if variant is None:
             raise EdgeError(
                 "operator without an out variant",
-                found=name,
-                expected="an operator that can write into planned memory, or a delegate that takes it",
-                where=node.name,
+                name,
+                "an operator that can write into planned memory, or a delegate that takes it",
+                node.name,
             )
         _check_one_type(node, name)
         args, kwargs = arguments(node, self.twins.__getitem__)
@@ -236,7 +231,7 @@ class Writer:
 
         First come copies of buffers that are read here themselves: as an output, or as another's new value.
         """
-        pairs = list(zip(output_values(program.graph), program.graph_signature.output_specs, strict=True))
+        pairs = list(returned(program))
         places = {node.name: node for node in self.graph.nodes if node.op == "placeholder"}
         outputs: list[Any] = []
         for value, spec in pairs:
@@ -280,7 +275,7 @@ def _check_one_type(node: fx.Node, name: str) -> None:
     if len(types) > 1:
         raise EdgeError(
             f"{name} takes tensors of one type",
-            found=", ".join(f"{dtype} from {source}" for dtype, source in types.items()),
-            expected="its input and parameters of the same type, or a delegate that takes it",
-            where=node.name,
+            ", ".join(f"{dtype} from {source}" for dtype, source in types.items()),
+            "its input and parameters of the same type, or a delegate that takes it",
+            node.name,
         )

@@ -24,6 +24,7 @@ from npu_assay.partitioners.exir.pte.model import (
     Plan,
     Tensor,
     TensorList,
+    strides_of,
 )
 from npu_assay.partitioners.exir.values import describe
 
@@ -153,7 +154,7 @@ class Frame:
         """Take what a kernel wrote, after it checked the shape, in the order of axes that the plan says."""
         spec = self.spec(index, where)
         self.check_fit(spec, result, f"result {index}", where)
-        strides = _strides(result.shape, spec.dim_order)
+        strides = strides_of(result.shape, spec.dim_order)
         if result.numel() and not _same_layout(result, strides):
             moved = result.clone()
             result = result.as_strided(result.shape, strides, result.storage_offset()).copy_(moved)
@@ -165,7 +166,7 @@ class Frame:
         self.check_fit(spec, given, f"value {index}", where)
         target = self.target(index, where)
         if spec.dynamism != "static" or target.shape != given.shape:
-            target = target.resize_(given.shape).as_strided(given.shape, _strides(given.shape, spec.dim_order))
+            target = target.resize_(given.shape).as_strided(given.shape, strides_of(given.shape, spec.dim_order))
         self.values[index] = target.copy_(given)
 
     def alias(self, index: int, source: int, view: torch.Tensor, where: str) -> None:
@@ -213,7 +214,7 @@ class Frame:
 
 
 def _error(plan: Plan, what: str, found: object, expected: str, where: str) -> ExirError:
-    return ExirError(what, found=str(found), expected=expected, where=f"method {plan.name!r}, {where}")
+    return ExirError(what, str(found), expected, f"method {plan.name!r}, {where}")
 
 
 def _check_total(plan: Plan, limit: int) -> None:
@@ -238,14 +239,6 @@ def _constant(value: Tensor, data: Buffer) -> torch.Tensor:
         warnings.filterwarnings("ignore", message="The given buffer is not writable")
         flat = torch.frombuffer(data, dtype=value.dtype)
     return flat.as_strided(value.sizes, value.strides)
-
-
-def _strides(sizes: Sequence[int], dim_order: Sequence[int]) -> tuple[int, ...]:
-    strides, distance = [0] * len(sizes), 1
-    for axis in reversed(dim_order):
-        strides[axis] = distance
-        distance *= max(sizes[axis], 1)
-    return tuple(strides)
 
 
 def _same_layout(tensor: torch.Tensor, strides: Sequence[int]) -> bool:

@@ -5,7 +5,7 @@ Everything refers to a value by its index in the plan's `values`. Names follow E
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Final, Literal
@@ -13,32 +13,6 @@ from typing import Final, Literal
 import torch
 
 from npu_assay.partitioners.exir.backend import CompileSpec
-
-__all__ = [
-    "ABSENT",
-    "Allocation",
-    "BoolList",
-    "Buffer",
-    "Chain",
-    "CompileSpec",
-    "Delegate",
-    "DelegateCall",
-    "DoubleList",
-    "EValue",
-    "Frame",
-    "FreeCall",
-    "Instruction",
-    "IntList",
-    "JumpFalseCall",
-    "KernelCall",
-    "MoveCall",
-    "Operator",
-    "OptionalTensorList",
-    "Plan",
-    "Program",
-    "Tensor",
-    "TensorList",
-]
 
 Buffer = bytes | memoryview
 """Bytes; the reader gives views of the file."""
@@ -85,11 +59,16 @@ class Tensor:
     @property
     def strides(self) -> tuple[int, ...]:
         """Distances in elements between neighbors, by axis."""
-        strides, distance = [0] * len(self.sizes), 1
-        for axis in reversed(self.dim_order):
-            strides[axis] = distance
-            distance *= max(self.sizes[axis], 1)
-        return tuple(strides)
+        return strides_of(self.sizes, self.dim_order)
+
+
+def strides_of(sizes: Sequence[int], dim_order: Sequence[int]) -> tuple[int, ...]:
+    """Distances in elements between neighbors, by axis, of a tensor whose axes lie in memory in this order."""
+    strides, distance = [0] * len(sizes), 1
+    for axis in reversed(dim_order):
+        strides[axis] = distance
+        distance *= max(sizes[axis], 1)
+    return tuple(strides)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +169,15 @@ class FreeCall:
 
 
 Instruction = KernelCall | DelegateCall | MoveCall | JumpFalseCall | FreeCall
+
+
+def operands(instruction: Instruction) -> tuple[int, ...]:
+    """The values that an instruction reads or writes."""
+    if isinstance(instruction, (KernelCall, DelegateCall)):
+        return instruction.args
+    if isinstance(instruction, MoveCall):
+        return (instruction.source, instruction.target)
+    return (instruction.condition,) if isinstance(instruction, JumpFalseCall) else (instruction.value,)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from npu_assay.partitioners.exir import flatbuffer
+from npu_assay.partitioners.exir.backend import CompileSpec
 from npu_assay.partitioners.exir.flatbuffer import FormatError, Limits, Record
 from npu_assay.partitioners.exir.pte import schema
 from npu_assay.partitioners.exir.pte.check import check, check_sizes
@@ -21,7 +22,6 @@ from npu_assay.partitioners.exir.pte.model import (
     BoolList,
     Buffer,
     Chain,
-    CompileSpec,
     Delegate,
     DelegateCall,
     DoubleList,

@@ -30,6 +30,7 @@ from npu_assay.partitioners.exir.pte.model import (
     Program,
     Tensor,
     TensorList,
+    operands,
 )
 from npu_assay.partitioners.exir.pte.reader import read
 from npu_assay.partitioners.exir.run import registered_runtime, registered_runtimes
@@ -75,7 +76,7 @@ class Loaded:
         for plan in self.program.plans:
             if plan.name == method:
                 return plan
-        raise InputError("no such method", found=repr(method), expected=f"one of {list(self.methods)}", where="program")
+        raise InputError("no such method", repr(method), f"one of {list(self.methods)}", "program")
 
     def execute(self, method: str = "forward", inputs: Sequence[Any] = ()) -> list[Any]:
         """The outputs of a method, as tensors of their own, numbers, strings and lists of them.
@@ -137,15 +138,12 @@ class _Method:
         if runtime is None:
             known = sorted({*runtimes, *registered_runtimes()})
             expected = f"one of {known}, or runtimes={{{delegate.id!r}: backend.runtime}}, or --backend of 'assay run'"
-            raise BackendError("no runtime for its backend", found=repr(delegate.id), expected=expected, where=where)
+            raise BackendError("no runtime for its backend", repr(delegate.id), expected, where)
         try:
             return _LoadedDelegate(delegate.id, runtime, _handle(runtime, delegate, named_data))
         except FAILURES as failure:
             raise BackendError(
-                f"{delegate.id} does not load its blob",
-                found=_line(failure),
-                expected="a blob of this backend",
-                where=where,
+                f"{delegate.id} does not load its blob", _line(failure), "a blob of this backend", where
             ) from failure
 
     # -------------------------------------------------------------------------------------------- inputs, outputs
@@ -154,16 +152,12 @@ class _Method:
         """Let the values of the inputs be these."""
         where = f"method {self.plan.name!r}"
         if len(inputs) != len(self.plan.inputs):
-            raise InputError(
-                "wrong number of inputs", found=str(len(inputs)), expected=str(len(self.plan.inputs)), where=where
-            )
+            raise InputError("wrong number of inputs", str(len(inputs)), str(len(self.plan.inputs)), where)
         for number, (index, given) in enumerate(zip(self.plan.inputs, inputs, strict=True)):
             try:
                 self._take(index, given)
             except ExirError as error:
-                raise InputError(
-                    "wrong input", found=error.found, expected=error.expected, where=f"{where}, input {number}"
-                ) from error
+                raise InputError("wrong input", error.found, error.expected, f"{where}, input {number}") from error
 
     def _take(self, index: int, given: Any) -> None:
         value = self.plan.values[index]
@@ -252,9 +246,9 @@ class _Method:
         except FAILURES as failure:
             raise BackendError(
                 f"{delegate.id} does not run",
-                found=_line(failure),
-                expected="inputs that it takes",
-                where=f"method {self.plan.name!r}, {where}",
+                _line(failure),
+                "inputs that it takes",
+                f"method {self.plan.name!r}, {where}",
             ) from failure
         if count + len(outputs) != len(call.args):
             raise self.frame.error("outputs", len(outputs), str(len(call.args) - count), where)
@@ -285,20 +279,8 @@ def _read_values(plan: Plan) -> frozenset[int]:
         found.update(value.items if isinstance(value, IntList | TensorList | OptionalTensorList) else ())
     for chain in plan.chains:
         for instruction in chain.instructions:
-            found.update(_operands(instruction))
+            found.update(operands(instruction))
     return frozenset(found)
-
-
-def _operands(instruction: Instruction) -> tuple[int, ...]:
-    match instruction:
-        case KernelCall(args=args) | DelegateCall(args=args):
-            return args
-        case MoveCall(source=source, target=target):
-            return source, target
-        case JumpFalseCall(condition=condition):
-            return (condition,)
-        case FreeCall(value=value):
-            return (value,)
 
 
 def _result_count(plan: Plan, call: DelegateCall) -> int:
@@ -307,7 +289,7 @@ def _result_count(plan: Plan, call: DelegateCall) -> int:
     for instruction in (each for chain in plan.chains for each in chain.instructions):
         if instruction is call:
             break
-        known.update(_operands(instruction))
+        known.update(operands(instruction))
     count = 0
     for index in reversed(call.args):
         value = plan.values[index]

@@ -8,21 +8,13 @@ from torch import fx
 
 from npu_assay.partitioners.exir.compiling import axis_of, bind, refusal, require
 from npu_assay.partitioners.exir.layout import Layout
-from npu_assay.partitioners.neutron.lowering.context import Context
-from npu_assay.partitioners.neutron.lowering.quantization import (
-    LOGISTIC_OUTPUT,
-    TANH_OUTPUT,
-    Quantisation,
-    float32,
-)
+from npu_assay.partitioners.neutron.lowering.context import Context, Lower
+from npu_assay.partitioners.neutron.lowering.elementwise import unary
+from npu_assay.partitioners.neutron.lowering.quantization import LOGISTIC_OUTPUT, Quantisation
+from npu_assay.reference.affine import float32
 
 # Bounds in real numbers that have an operator of their own.
 BOUNDED = {(0.0, math.inf): "RELU", (0.0, 6.0): "RELU6", (-1.0, 1.0): "RELU_N1_TO_1", (0.0, 1.0): "RELU_0_TO_1"}
-
-
-def relu(ctx: Context, node: fx.Node) -> None:
-    """aten.relu -> RELU."""
-    _unary(ctx, node, "RELU", node.args[0])
 
 
 def clamp(ctx: Context, node: fx.Node) -> None:
@@ -60,16 +52,14 @@ def prelu(ctx: Context, node: fx.Node) -> None:
     ctx.emit(node, "PRELU", tensors, layout=layout)
 
 
-def sigmoid(ctx: Context, node: fx.Node) -> None:
-    """aten.sigmoid -> LOGISTIC, whose output has scale 1/256 and zero point -128."""
-    _require_output(ctx, node, LOGISTIC_OUTPUT)
-    _unary(ctx, node, "LOGISTIC", node.args[0])
+def fixed(code: str, output: tuple[float, int]) -> Lower:
+    """Writes the operator `code` of one tensor, whose output has this scale and zero point."""
 
+    def lower(ctx: Context, node: fx.Node) -> None:
+        _require_output(ctx, node, output)
+        unary(code)(ctx, node)
 
-def tanh(ctx: Context, node: fx.Node) -> None:
-    """aten.tanh -> TANH, whose output has scale 1/128 and zero point 0."""
-    _require_output(ctx, node, TANH_OUTPUT)
-    _unary(ctx, node, "TANH", node.args[0])
+    return lower
 
 
 def softmax(ctx: Context, node: fx.Node) -> None:
@@ -92,16 +82,11 @@ def _last(layout: Layout, axis: int) -> Layout:
     return tuple(swapped)
 
 
-def _unary(ctx: Context, node: fx.Node, code: str, operand: object) -> None:
-    layout = ctx.layout(node)
-    ctx.emit(node, code, [ctx.tensor(ctx.value(operand, node), layout)], layout=layout)
-
-
 def _bounded(ctx: Context, node: fx.Node, low: float, high: float) -> None:
     code = BOUNDED.get((float(low), float(high)))
     if code is None:
         raise refusal(node, "bounds", (low, high), f"one of {[*BOUNDED]}")
-    _unary(ctx, node, code, node.args[0])
+    unary(code)(ctx, node)
 
 
 def _require_output(ctx: Context, node: fx.Node, wanted: tuple[float, int]) -> None:

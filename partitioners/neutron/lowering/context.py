@@ -10,7 +10,7 @@ from torch import fx
 
 from npu_assay.partitioners.common.lowering import Values, lowering_of, static_shape
 from npu_assay.partitioners.exir.compiling import axis_of, require
-from npu_assay.partitioners.exir.layout import Layout, arranged, identity
+from npu_assay.partitioners.exir.layout import Layout, arranged, identity, to_channels_last
 from npu_assay.partitioners.exir.ops import (
     DEQUANTIZE_PER_CHANNEL,
     DEQUANTIZE_PER_TENSOR,
@@ -18,7 +18,7 @@ from npu_assay.partitioners.exir.ops import (
     QUANTIZE_PER_TENSOR,
     target_name,
 )
-from npu_assay.partitioners.neutron.formats import channels_first_nodes, to_nhwc
+from npu_assay.partitioners.neutron.formats import channels_first_nodes
 from npu_assay.partitioners.neutron.lowering.model import Array, ModelBuilder
 from npu_assay.partitioners.neutron.lowering.quantization import (
     Quantisation,
@@ -56,7 +56,7 @@ class Context(Values[Value]):
     def layout(self, node: fx.Node) -> Layout:
         """The layout that the node's result has on the device: channels last for channels-first nodes."""
         rank = len(static_shape(node))
-        return to_nhwc(rank) if node in self._channels_first else identity(rank)
+        return to_channels_last(rank) if node in self._channels_first else identity(rank)
 
     def tensor(self, value: Value, layout: Layout | None = None) -> int:
         """The value's device tensor in a layout (None: where it costs nothing)."""

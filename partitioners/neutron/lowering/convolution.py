@@ -10,8 +10,7 @@ from torch import fx
 
 from npu_assay.partitioners.common.lowering import static_shape
 from npu_assay.partitioners.exir.compiling import bind, pair, require
-from npu_assay.partitioners.exir.layout import Layout
-from npu_assay.partitioners.neutron.formats import to_nhwc
+from npu_assay.partitioners.exir.layout import Layout, to_channels_last
 from npu_assay.partitioners.neutron.lowering.bias import bias_tensor
 from npu_assay.partitioners.neutron.lowering.context import Context
 from npu_assay.partitioners.neutron.lowering.model import Array
@@ -62,7 +61,7 @@ def _window(bound: Mapping[str, Any], rank: int) -> Window:
 
 def _image(ctx: Context, node: fx.Node, x: Value) -> int:
     """The input as an NHWC tensor; a 1-D one gets height 1."""
-    tensor = ctx.tensor(x, to_nhwc(x.rank))
+    tensor = ctx.tensor(x, to_channels_last(x.rank))
     if x.rank == 4:
         return tensor
     batch, width, channels = ctx.model.shape(tensor)
@@ -152,4 +151,4 @@ def _define(ctx: Context, node: fx.Node, tensor: int) -> None:
     if rank == 3:
         batch, _, width, channels = ctx.model.shape(tensor)
         tensor = ctx.model.reshape(tensor, (batch, width, channels), f"{node.name}_line")
-    ctx.define(node, tensor, to_nhwc(rank))
+    ctx.define(node, tensor, to_channels_last(rank))

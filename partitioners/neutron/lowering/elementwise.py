@@ -9,27 +9,17 @@ from torch import fx
 
 from npu_assay.partitioners.exir.compiling import bind, require
 from npu_assay.partitioners.exir.layout import Layout
-from npu_assay.partitioners.neutron.lowering.context import Context, reshaped
+from npu_assay.partitioners.neutron.lowering.context import Context, Lower, reshaped
 
 
-def abs_(ctx: Context, node: fx.Node) -> None:
-    """aten.abs -> ABS."""
-    _unary(ctx, node, "ABS")
+def unary(code: str) -> Lower:
+    """Writes the operator `code` of one tensor, element by element."""
 
+    def lower(ctx: Context, node: fx.Node) -> None:
+        layout = ctx.layout(node)
+        ctx.emit(node, code, [ctx.tensor(ctx.value(node.args[0], node), layout)], layout=layout)
 
-def exp(ctx: Context, node: fx.Node) -> None:
-    """aten.exp -> EXP."""
-    _unary(ctx, node, "EXP")
-
-
-def log(ctx: Context, node: fx.Node) -> None:
-    """aten.log -> LOG."""
-    _unary(ctx, node, "LOG")
-
-
-def _unary(ctx: Context, node: fx.Node, code: str) -> None:
-    layout = ctx.layout(node)
-    ctx.emit(node, code, [ctx.tensor(ctx.value(node.args[0], node), layout)], layout=layout)
+    return lower
 
 
 def neg(ctx: Context, node: fx.Node) -> None:
@@ -40,41 +30,15 @@ def neg(ctx: Context, node: fx.Node) -> None:
     ctx.emit(node, "SUB", [zeros, ctx.tensor(value, layout)], layout=layout)
 
 
-def add(ctx: Context, node: fx.Node) -> None:
-    """aten.add with alpha 1 -> ADD."""
-    _require_alpha_one(node)
-    _binary(ctx, node, "ADD")
+def binary(code: str) -> Lower:
+    """Writes the operator `code` of two tensors that broadcast; of torch's sums, those with alpha 1."""
 
+    def lower(ctx: Context, node: fx.Node) -> None:
+        layout, alpha = ctx.layout(node), bind(node).get("alpha", 1)
+        require(alpha == 1, node, "alpha", alpha, 1)
+        ctx.emit(node, code, [operand(ctx, node, argument, layout) for argument in node.args[:2]], layout=layout)
 
-def sub(ctx: Context, node: fx.Node) -> None:
-    """aten.sub with alpha 1 -> SUB."""
-    _require_alpha_one(node)
-    _binary(ctx, node, "SUB")
-
-
-def mul(ctx: Context, node: fx.Node) -> None:
-    """aten.mul -> MUL."""
-    _binary(ctx, node, "MUL")
-
-
-def maximum(ctx: Context, node: fx.Node) -> None:
-    """aten.maximum -> MAXIMUM."""
-    _binary(ctx, node, "MAXIMUM")
-
-
-def minimum(ctx: Context, node: fx.Node) -> None:
-    """aten.minimum -> MINIMUM."""
-    _binary(ctx, node, "MINIMUM")
-
-
-def _require_alpha_one(node: fx.Node) -> None:
-    alpha = bind(node)["alpha"]
-    require(alpha == 1, node, "alpha", alpha, 1)
-
-
-def _binary(ctx: Context, node: fx.Node, code: str) -> None:
-    layout = ctx.layout(node)
-    ctx.emit(node, code, [operand(ctx, node, argument, layout) for argument in node.args[:2]], layout=layout)
+    return lower
 
 
 def operand(ctx: Context, node: fx.Node, argument: Any, layout: Layout) -> int:

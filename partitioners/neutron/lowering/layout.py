@@ -8,8 +8,8 @@ from torch import fx
 
 from npu_assay.partitioners.common.lowering import static_shape
 from npu_assay.partitioners.exir.compiling import axis_of, bind, require
-from npu_assay.partitioners.exir.layout import arranged, identity
-from npu_assay.partitioners.neutron.formats import is_spatial_reshape, to_nhwc
+from npu_assay.partitioners.exir.layout import arranged, identity, to_channels_last
+from npu_assay.partitioners.neutron.formats import is_spatial_reshape
 from npu_assay.partitioners.neutron.lowering.context import Context, reshaped
 from npu_assay.partitioners.neutron.lowering.padding import pad
 
@@ -23,7 +23,7 @@ def view(ctx: Context, node: fx.Node) -> None:
     shape = static_shape(node)
     is_last = is_spatial_reshape(node) and identity(value.rank) != ctx.layout(node.all_input_nodes[0])
     if value.data is None and is_last and layout != identity(len(shape)):
-        tensor = ctx.tensor(value, to_nhwc(value.rank))
+        tensor = ctx.tensor(value, to_channels_last(value.rank))
         ctx.define(node, ctx.model.reshape(tensor, arranged(shape, layout), node.name), layout)
     else:
         ctx.values[node] = reshaped(node, value, shape)

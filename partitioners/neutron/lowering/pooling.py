@@ -8,11 +8,11 @@ from torch import fx
 
 from npu_assay.partitioners.common.lowering import static_shape
 from npu_assay.partitioners.exir.compiling import bind, pair, require
-from npu_assay.partitioners.neutron.formats import to_nhwc
+from npu_assay.partitioners.exir.layout import to_channels_last
 from npu_assay.partitioners.neutron.lowering.context import Context
 from npu_assay.partitioners.neutron.lowering.padding import LOWEST, pad_spatial
 
-NHWC = to_nhwc(4)
+NHWC = to_channels_last(4)
 
 
 def avg_pool2d(ctx: Context, node: fx.Node) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 
 import torch
@@ -11,6 +10,7 @@ from torch import fx
 from npu_assay.partitioners.exir.compiling import refusal, require
 from npu_assay.partitioners.exir.ops import QUANTIZE_PER_TENSOR, target_name
 from npu_assay.partitioners.exir.qdq import SMALLEST_NORMAL
+from npu_assay.reference.affine import float32
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,6 @@ LARGEST = (2 - 2.0**-23) * 2.0**127
 LOGISTIC_OUTPUT = (1 / 256, -128)
 TANH_OUTPUT = (1 / 128, 0)
 """Scale and zero point."""
-
-
-def float32(number: float) -> float:
-    """The nearest float32 (ties to even), as a Python float: what a flatbuffer stores."""
-    return float(struct.unpack("<f", struct.pack("<f", number))[0])
 
 
 def per_tensor(node: fx.Node) -> Quantisation:

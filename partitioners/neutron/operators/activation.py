@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from npu_assay.partitioners.common.rules import rank_is
 from npu_assay.partitioners.neutron.lowering import activation as lowering
+from npu_assay.partitioners.neutron.lowering.elementwise import unary
 from npu_assay.partitioners.neutron.lowering.quantization import LOGISTIC_OUTPUT, TANH_OUTPUT
 from npu_assay.partitioners.neutron.operators.row import Annotation, Exported, Row
 from npu_assay.partitioners.neutron.support import activation as limits
@@ -22,7 +23,7 @@ RELU = Row(
     rules=(device_rank,),
     problem=rescale.unary,
     stage=(alone_channels,),
-    lower=lowering.relu,
+    lower=unary("RELU"),
     exported=Exported(Annotation.FREE, ("aten.relu_.default", "aten.relu6.default")),
     keeps_format=True,
     is_auxiliary=True,
@@ -67,7 +68,7 @@ ROWS: Mapping[str, Row] = {
     ),
     "aten.sigmoid.default": Row(
         rules=(device_rank, output_qparams_are(*LOGISTIC_OUTPUT)),
-        lower=lowering.sigmoid,
+        lower=lowering.fixed("LOGISTIC", LOGISTIC_OUTPUT),
         exported=Exported(Annotation.FREE),
         keeps_format=True,
         is_auxiliary=True,
@@ -75,7 +76,7 @@ ROWS: Mapping[str, Row] = {
     ),
     "aten.tanh.default": Row(
         rules=(device_rank, output_qparams_are(*TANH_OUTPUT)),
-        lower=lowering.tanh,
+        lower=lowering.fixed("TANH", TANH_OUTPUT),
         exported=Exported(Annotation.FREE),
         keeps_format=True,
         is_auxiliary=True,

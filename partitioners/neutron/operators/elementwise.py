@@ -17,7 +17,7 @@ ROWS: Mapping[str, Row] = {
     "aten.abs.default": Row(
         rules=(device_rank,),
         problem=rescale.unary,
-        lower=lowering.abs_,
+        lower=lowering.unary("ABS"),
         exported=Exported(Annotation.SHARED),
         keeps_format=True,
     ),
@@ -31,7 +31,7 @@ ROWS: Mapping[str, Row] = {
     "aten.add.Tensor": Row(
         rules=(argument_is("alpha", 1, 1), same_shape, device_rank),
         problem=rescale.sum_,
-        lower=lowering.add,
+        lower=lowering.binary("ADD"),
         exported=Exported(Annotation.FREE, ("aten.add_.Tensor",)),
         keeps_format=True,
         newer={"1.4": {"rules": _SUM}},
@@ -39,21 +39,21 @@ ROWS: Mapping[str, Row] = {
     "aten.sub.Tensor": Row(
         rules=_SUM,
         problem=rescale.sum_,
-        lower=lowering.sub,
+        lower=lowering.binary("SUB"),
         exported=Exported(Annotation.FREE, ("aten.sub_.Tensor",)),
         keeps_format=True,
         since="1.4",
     ),
     "aten.maximum.default": Row(
         rules=_PICKED,
-        lower=lowering.maximum,
+        lower=lowering.binary("MAXIMUM"),
         exported=Exported(Annotation.TIED),
         keeps_format=True,
         since="1.4",
     ),
     "aten.minimum.default": Row(
         rules=_PICKED,
-        lower=lowering.minimum,
+        lower=lowering.binary("MINIMUM"),
         exported=Exported(Annotation.TIED),
         keeps_format=True,
         since="1.4",
@@ -61,14 +61,14 @@ ROWS: Mapping[str, Row] = {
     "aten.exp.default": Row(
         rules=(device_rank,),
         problem=rescale.exponential,
-        lower=lowering.exp,
+        lower=lowering.unary("EXP"),
         exported=Exported(Annotation.FREE),
         keeps_format=True,
         since="1.4",
     ),
     "aten.log.default": Row(
         rules=(device_rank,),
-        lower=lowering.log,
+        lower=lowering.unary("LOG"),
         exported=Exported(Annotation.FREE),
         keeps_format=True,
         since="1.4",
@@ -76,7 +76,7 @@ ROWS: Mapping[str, Row] = {
     "aten.mul.Tensor": Row(
         rules=(same_shape, any_dim_multiple, device_rank),
         problem=rescale.product,
-        lower=lowering.mul,
+        lower=lowering.binary("MUL"),
         exported=Exported(Annotation.FREE),
         keeps_format=True,
         newer={"1.4": {"rules": (one_whole_operand, device_rank)}},

@@ -69,7 +69,7 @@ ROWS: Mapping[str, Row] = {
     "aten.mean.dim": Row(
         rules=(rank_is(4), limits.mean_dims, argument_is("keepdim", True, False, 2), second_dim_multiple, same_qparams),
         problem=rescale.mean,
-        lower=reduction.mean,
+        lower=reduction.reduced("MEAN"),
         exported=Exported(Annotation.SHARED),
         keeps_format=True,
         newer={"1.4": {"rules": (rank_is(4), same_qparams)}},
@@ -77,21 +77,21 @@ ROWS: Mapping[str, Row] = {
     "aten.sum.dim_IntList": Row(
         rules=(input_rank_at_most(8),),
         problem=rescale.total,
-        lower=reduction.sum_,
+        lower=reduction.reduced("SUM"),
         exported=Exported(Annotation.FREE),
         keeps_format=True,
         since="1.4",
     ),
     "aten.amax.default": Row(
         rules=(input_rank_at_most(8), same_qparams),
-        lower=reduction.amax,
+        lower=reduction.reduced("REDUCE_MAX"),
         exported=Exported(Annotation.SHARED),
         keeps_format=True,
         since="1.4",
     ),
     "aten.amin.default": Row(
         rules=(input_rank_at_most(8), same_qparams),
-        lower=reduction.amin,
+        lower=reduction.reduced("REDUCE_MIN"),
         exported=Exported(Annotation.SHARED),
         keeps_format=True,
         since="1.4",

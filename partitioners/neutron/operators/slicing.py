@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from npu_assay.partitioners.common.rules import step_is_one
 from npu_assay.partitioners.neutron.lowering import layout as lowering
 from npu_assay.partitioners.neutron.operators.row import Annotation, Exported, Row
 from npu_assay.partitioners.neutron.support import slicing as limits
@@ -18,7 +19,7 @@ from npu_assay.partitioners.neutron.support.stage import dim_before_axis
 ROWS: Mapping[str, Row] = {
     "aten.slice_copy.Tensor": Row(
         rules=(
-            limits.slice_step,
+            step_is_one,
             limits.slice_range,
             limits.sliced_dim,
             limits.sliced_dim_to_last,

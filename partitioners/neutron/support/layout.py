@@ -7,21 +7,16 @@ from collections.abc import Sequence
 import torch
 from torch import fx
 
+from npu_assay.partitioners.exir.layout import arranged, to_channels_first, to_channels_last
 from npu_assay.partitioners.exir.nodes import argument, non_negative, operand, rank, shape, size_text, value
 from npu_assay.partitioners.exir.rules import rule
-from npu_assay.partitioners.neutron.formats import (
-    is_trivial_transposition,
-    permuted,
-    supported_transposition,
-    to_nchw,
-    to_nhwc,
-)
+from npu_assay.partitioners.neutron.formats import is_trivial_transposition, supported_transposition
 from npu_assay.partitioners.neutron.support.rule import Context
 
 
 def combined(first: Sequence[int], then: Sequence[int]) -> tuple[int, ...]:
     """The one permutation that does `first` and `then` after it."""
-    return permuted(first, then)
+    return arranged(first, then)
 
 
 @rule("transposition")
@@ -43,11 +38,11 @@ def _permutation_supported(
 ) -> bool:
     """Whether some chain of transpositions on the device does it. Source: v1.3.1.
 
-    A channels-first input has to be brought back to the graph's order before (`to_nchw`) and a
-    channels-first output to the device's order afterwards (`to_nhwc`); neighbors may merge.
+    A channels-first input has to be brought back to the graph's order before (`to_channels_first`) and a
+    channels-first output to the device's order afterwards (`to_channels_last`); neighbors may merge.
     """
-    before, after = to_nchw(len(sizes)), to_nhwc(len(sizes))
-    device, result = permuted(sizes, after), permuted(sizes, dims)
+    before, after = to_channels_first(len(sizes)), to_channels_last(len(sizes))
+    device, result = arranged(sizes, after), arranged(sizes, dims)
     if is_trivial_transposition(sizes, dims) and is_trivial_transposition(device, dims):
         return True
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from torch import fx
 
+from npu_assay.partitioners.exir.layout import arranged, to_channels_last
 from npu_assay.partitioners.exir.nodes import operand, shape, size_text
 from npu_assay.partitioners.exir.qdq import input_qparams
 from npu_assay.partitioners.exir.rules import rule
-from npu_assay.partitioners.neutron.formats import is_trivial_transposition, permuted, to_nhwc
+from npu_assay.partitioners.neutron.formats import is_trivial_transposition
 from npu_assay.partitioners.neutron.support.rule import Context
 
 
@@ -35,5 +36,5 @@ def matrix_format(node: fx.Node, context: Context) -> str | None:
         return "only the first matrix is channels-first"
     if not context.is_channels_first(node):
         return None
-    device = permuted(shape(node), to_nhwc(3))
+    device = arranged(shape(node), to_channels_last(3))
     return None if is_trivial_transposition(device, (0, 2, 1)) else f"channels-first result {size_text(shape(node))}"

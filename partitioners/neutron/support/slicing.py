@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 from torch import fx
 
+from npu_assay.partitioners.exir.layout import arranged, to_channels_last
 from npu_assay.partitioners.exir.nodes import argument, non_negative, operand, rank, shape, size_text
 from npu_assay.partitioners.exir.ops import target_name
 from npu_assay.partitioners.exir.rules import rule
-from npu_assay.partitioners.neutron.formats import channel_dim, permuted, supported_transposition, to_nhwc
+from npu_assay.partitioners.neutron.formats import channel_dim, supported_transposition
 from npu_assay.partitioners.neutron.support.common import (
     channel_count_problem,
 )
@@ -23,12 +24,12 @@ AXIS_SCALES = (1, 2, 4, 8)
 
 def device_dim(dim: int, node: fx.Node, context: Context) -> int:
     """Where a dimension of the node's result is on the device."""
-    return to_nhwc(rank(node)).index(dim) if context.is_channels_first(node) else dim
+    return to_channels_last(rank(node)).index(dim) if context.is_channels_first(node) else dim
 
 
 def device_shape(node: fx.Node, sizes: tuple[int, ...], context: Context) -> tuple[int, ...]:
     """A shape in the order of axes that the device gives to the node's result."""
-    return permuted(sizes, to_nhwc(len(sizes))) if context.is_channels_first(node) else sizes
+    return arranged(sizes, to_channels_last(len(sizes))) if context.is_channels_first(node) else sizes
 
 
 # ------------------------------------------------------------------------------------ slice
@@ -36,13 +37,6 @@ def device_shape(node: fx.Node, sizes: tuple[int, ...], context: Context) -> tup
 
 def _slice_dim(node: fx.Node) -> int:
     return non_negative(int(argument(node, 1, "dim", 0)), rank(operand(node)))
-
-
-@rule("step")
-def slice_step(node: fx.Node, context: Context) -> str | None:
-    """the step must be 1"""
-    found = argument(node, 4, "step", 1)
-    return None if found == 1 else f"step {found}"
 
 
 @rule("non_negative_range")

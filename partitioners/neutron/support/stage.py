@@ -9,11 +9,12 @@ import torch
 from torch import fx
 
 from npu_assay.partitioners.exir import rules
+from npu_assay.partitioners.exir.layout import to_channels_first, to_channels_last
 from npu_assay.partitioners.exir.nodes import operand, rank, shape, size_text
 from npu_assay.partitioners.exir.ops import GETITEM, target_name
 from npu_assay.partitioners.exir.qdq import is_compute, is_dequantize, is_qdq, qparams
 from npu_assay.partitioners.exir.rules import rule
-from npu_assay.partitioners.neutron.formats import is_spatial_reshape, supported_transposition, to_nchw, to_nhwc
+from npu_assay.partitioners.neutron.formats import is_spatial_reshape, supported_transposition
 from npu_assay.partitioners.neutron.support.activation import RELU_LIKE, bounds
 from npu_assay.partitioners.neutron.support.common import channel_count_problem
 from npu_assay.partitioners.neutron.support.layout import is_plain_layout
@@ -161,9 +162,9 @@ def reshaped_format(node: fx.Node, stage: Stage) -> str | None:
         return None
     if enters and not (not leaves and _flattens_into_product(node, stage.partition)):
         sizes = device_shape(x, shape(x), stage.context)
-        if not supported_transposition(sizes, to_nchw(len(sizes)), stage.context.macs):
+        if not supported_transposition(sizes, to_channels_first(len(sizes)), stage.context.macs):
             return f"channels-first input {size_text(shape(x))}"
-    if leaves and not supported_transposition(shape(node), to_nhwc(rank(node)), stage.context.macs):
+    if leaves and not supported_transposition(shape(node), to_channels_last(rank(node)), stage.context.macs):
         return f"channels-first result {size_text(shape(node))}"
     return None
 

@@ -1,135 +1,26 @@
-"""The configs, one class per operator, and the list of all of them."""
+"""The configs, one class per operator in the module of its family, and the list of all of them.
+
+Each is also found here by its name.
+"""
 
 from __future__ import annotations
 
 from npu_assay.partitioners.xnnpack.config import PartitionerConfig
-from npu_assay.partitioners.xnnpack.configs.codes import (
-    ChooseQParamsAffineConfig,
-    DeQuantizeAffineConfig,
-    DeQuantizedPerTensorConfig,
-    QuantizeAffineConfig,
-    QuantizedPerTensorConfig,
-)
-from npu_assay.partitioners.xnnpack.configs.elementwise import (
-    AbsConfig,
-    AddConfig,
-    CeilConfig,
-    ClampConfig,
-    CosConfig,
-    DivConfig,
-    EluConfig,
-    ExpConfig,
-    FloorConfig,
-    GeluConfig,
-    HardswishConfig,
-    HardtanhConfig,
-    LeakyReLUConfig,
-    LogConfig,
-    MaximumConfig,
-    MinimumConfig,
-    MulConfig,
-    NegConfig,
-    PowConfig,
-    PreluConfig,
-    ReciprocalSquareRootConfig,
-    ReLUConfig,
-    SigmoidConfig,
-    SinConfig,
-    SoftmaxConfig,
-    SquareRootConfig,
-    SubConfig,
-    TanhConfig,
-)
-from npu_assay.partitioners.xnnpack.configs.layout import (
-    CatConfig,
-    CloneConfig,
-    CloneDimOrderConfig,
-    ConstantPadConfig,
-    PermuteConfig,
-    SliceCopyConfig,
-    SqueezeCopyConfig,
-    ToDimOrderCopyConfig,
-    UnsqueezeCopyConfig,
-    UpsampleBilinear2dConfig,
-    ViewCopyConfig,
-)
-from npu_assay.partitioners.xnnpack.configs.linear import (
-    AddmmConfig,
-    BMMConfig,
-    ConvolutionConfig,
-    LinearConfig,
-    MMConfig,
-)
-from npu_assay.partitioners.xnnpack.configs.pooling import (
-    AvgPoolingConfig,
-    BatchNormConfig,
-    MaxDimConfig,
-    MaxPool2dConfig,
-    MeanDimConfig,
-)
+from npu_assay.partitioners.xnnpack.configs import codes, elementwise, layout, linear, pooling
 
-__all__ = [
-    "ALL_CONFIGS",
-    "LOWERED",
-    "AbsConfig",
-    "AddConfig",
-    "AddmmConfig",
-    "AvgPoolingConfig",
-    "BMMConfig",
-    "BatchNormConfig",
-    "CatConfig",
-    "CeilConfig",
-    "ChooseQParamsAffineConfig",
-    "ClampConfig",
-    "CloneConfig",
-    "CloneDimOrderConfig",
-    "ConstantPadConfig",
-    "ConvolutionConfig",
-    "CosConfig",
-    "DeQuantizeAffineConfig",
-    "DeQuantizedPerTensorConfig",
-    "DivConfig",
-    "EluConfig",
-    "ExpConfig",
-    "FloorConfig",
-    "GeluConfig",
-    "HardswishConfig",
-    "HardtanhConfig",
-    "LeakyReLUConfig",
-    "LinearConfig",
-    "LogConfig",
-    "MMConfig",
-    "MaxDimConfig",
-    "MaxPool2dConfig",
-    "MaximumConfig",
-    "MeanDimConfig",
-    "MinimumConfig",
-    "MulConfig",
-    "NegConfig",
-    "PartitionerConfig",
-    "PermuteConfig",
-    "PowConfig",
-    "PreluConfig",
-    "QuantizeAffineConfig",
-    "QuantizedPerTensorConfig",
-    "ReLUConfig",
-    "ReciprocalSquareRootConfig",
-    "SigmoidConfig",
-    "SinConfig",
-    "SliceCopyConfig",
-    "SoftmaxConfig",
-    "SquareRootConfig",
-    "SubConfig",
-    "TanhConfig",
-    "ToDimOrderCopyConfig",
-    "UnsqueezeCopyConfig",
-    "UpsampleBilinear2dConfig",
-    "ViewCopyConfig",
-]
-
-ALL_CONFIGS: tuple[type[PartitionerConfig], ...] = tuple(
-    globals()[name] for name in __all__ if name.endswith("Config") and name != PartitionerConfig.__name__
-)
-COMPILED: tuple[type[PartitionerConfig], ...] = (*ALL_CONFIGS, SqueezeCopyConfig)
+_BY_NAME: dict[str, type[PartitionerConfig]] = {
+    name: found
+    for family in (codes, elementwise, layout, linear, pooling)
+    for name, found in sorted(vars(family).items())
+    if isinstance(found, type) and issubclass(found, PartitionerConfig) and hasattr(found, "target")
+}
+COMPILED: tuple[type[PartitionerConfig], ...] = tuple(_BY_NAME[name] for name in sorted(_BY_NAME))
+ALL_CONFIGS = tuple(config for config in COMPILED if config is not layout.SqueezeCopyConfig)
 LOWERED: dict[str, type[PartitionerConfig]] = {config.target: config for config in COMPILED if config.lower is not None}
 """The operators that the compiler knows."""
+
+
+def __getattr__(name: str) -> type[PartitionerConfig]:
+    if name in _BY_NAME:
+        return _BY_NAME[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from npu_assay.partitioners.common.rules import no_conversion, step_is_one
 from npu_assay.partitioners.xnnpack.config import FP32, STATIC, PartitionerConfig, config
 from npu_assay.partitioners.xnnpack.lowering import layout, pooling
 from npu_assay.partitioners.xnnpack.support.elementwise import float32_number
@@ -11,13 +12,11 @@ from npu_assay.partitioners.xnnpack.support.layout import (
     memory_format,
     min_inputs,
     new_last_dim,
-    no_conversion,
     non_negative_padding,
     open_sizes,
     same_qparams,
     static_output_size,
     static_shape,
-    step,
 )
 
 CatConfig = config(
@@ -52,7 +51,7 @@ SliceCopyConfig = config(
     layout.slice_,
     moves=True,
     precisions=(FP32, STATIC),
-    rules=(static_shape, step, same_qparams),
+    rules=(static_shape, step_is_one, same_qparams),
 )
 
 

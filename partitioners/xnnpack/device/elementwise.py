@@ -8,12 +8,12 @@ from typing import Final
 
 import torch
 
+from npu_assay.partitioners.common.int8.output import Bounds, Kernel2
 from npu_assay.partitioners.common.machine import Kernel, Step
 from npu_assay.partitioners.xnnpack.device.site import FLOATS, Site, in_float32, limited
 from npu_assay.partitioners.xnnpack.kernels import activation, elementwise
 from npu_assay.partitioners.xnnpack.kernels import convert as conversions
 from npu_assay.partitioners.xnnpack.kernels.fma import flushed
-from npu_assay.partitioners.xnnpack.kernels.output import Bounds, Kernel2
 from npu_assay.partitioners.xnnpack.xnn_model import XNode
 from npu_assay.reference.affine import Affine
 

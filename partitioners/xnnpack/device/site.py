@@ -15,8 +15,9 @@ import numpy as np
 import torch
 
 from npu_assay.partitioners.common.int8.accumulate import Padding, Pair
+from npu_assay.partitioners.common.int8.output import Bounds
 from npu_assay.partitioners.common.machine import DeviceError, Kernel
-from npu_assay.partitioners.xnnpack.kernels.output import Bounds, code
+from npu_assay.partitioners.xnnpack.kernels.output import code
 from npu_assay.partitioners.xnnpack.xnn_model import Array, PerChannel, PerTensor, XNode, XValue
 from npu_assay.reference.affine import Affine
 

@@ -6,43 +6,25 @@ fits its 24 bits, else float64; see npu_assay.partitioners.common.int8.accumulat
 
 from __future__ import annotations
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from npu_assay.partitioners.common.int8.accumulate import (
-    NO_PADDING,
-    Padding,
-    Pair,
-    as_float,
-    exact_dtype,
-    factor,
-    output_size,
-    pad_hw,
-    window_rows,
-)
-from npu_assay.partitioners.xnnpack.kernels.output import Kernel
+from npu_assay.partitioners.common.int8 import conv_accumulators
+from npu_assay.partitioners.common.int8.accumulate import NO_PADDING, Padding, Pair, as_float, factor, folded, pad_hw
+from npu_assay.partitioners.common.int8.output import Kernel
+from npu_assay.reference.affine import Affine
 
 
 def linear(weights: Tensor, bias: Tensor | None, largest: int) -> Kernel:
     """x [..., I] within +-largest -> sum(x * w) + bias, [..., O]; weights [O, I]."""
     outputs, inputs = weights.shape
-    by = factor(*_prepared(weights, bias, largest), largest)
+    by = factor(*folded(weights, bias, _steps(largest)), largest)
 
     def apply(steps: Tensor) -> Tensor:
         flat = as_float(steps.reshape(-1, inputs), by.dtype)
         return by.product(flat).view(*steps.shape[:-1], outputs)
 
     return apply
-
-
-def _prepared(weights: Tensor, bias: Tensor | None, largest: int) -> tuple[Tensor, Tensor]:
-    """weights [rows, terms] and bias [rows] (integers) in the float type in which every partial sum is exact."""
-    wide = weights.to(torch.int64)
-    offset = wide.new_zeros(len(wide)) if bias is None else bias.to(torch.int64)
-    bounds = wide.abs().sum(dim=1) * largest + offset.abs()
-    dtype = exact_dtype(int(bounds.max()) if bounds.numel() else 0)
-    return wide.to(dtype), offset.to(dtype)
 
 
 def conv2d(
@@ -55,25 +37,16 @@ def conv2d(
     groups: int = 1,
 ) -> Kernel:
     """x [N, H, W, I] within +-largest -> [N, OH, OW, O]; weights [O, KH, KW, I / groups]."""
-    outputs, kh, kw, each = weights.shape
-    rows, offset = _prepared(weights.reshape(outputs, -1), bias, largest)
-    if each == 1 and groups > 1:
-        return _depthwise(rows.view(outputs, 1, kh, kw), offset, stride, dilation, padding, groups)
-    by = factor(rows, offset, largest)
-    factors = by.chunk(groups)
-    gather = None if (kh, kw) == (1, 1) == stride else window_rows((kh, kw), stride, dilation)
+    if weights.shape[3] > 1 or groups == 1:
+        return conv_accumulators.conv2d(weights, bias, _steps(largest), stride, dilation, padding)
+    rows, offset = folded(weights.flatten(1), bias, _steps(largest))
+    kernel = rows.view(len(rows), 1, *weights.shape[1:3])
+    return _depthwise(kernel, offset, stride, dilation, padding, groups)
 
-    def apply(steps: Tensor) -> Tensor:
-        value = pad_hw(as_float(steps, by.dtype), padding).contiguous()
-        n, h, w, channels = value.shape
-        oh, ow = output_size((h, w), (kh, kw), stride, dilation)
-        flat = value.view(-1, channels) if gather is None else gather(value)
-        taps = flat.view(len(flat), kh * kw, groups, each).unbind(2) if groups > 1 else (flat,)
-        parts = [each.product(part.flatten(1)) for each, part in zip(factors, taps, strict=True)]
-        acc = parts[0] if groups == 1 else torch.cat(parts, 1)
-        return acc.view(n, oh, ow, outputs)
 
-    return apply
+def _steps(largest: int) -> Affine:
+    """Steps as codes: their zero point is 0."""
+    return Affine(1.0, 0, -largest, largest)
 
 
 def _depthwise(weights: Tensor, offset: Tensor, stride: Pair, dilation: Pair, padding: Padding, groups: int) -> Kernel:
@@ -104,20 +77,20 @@ def transpose_conv2d(
 
     A convolution with the kernel turned around over the input with stride - 1 zeros between its cells.
     """
-    kh, kw = weights.shape[1:3]
-    (top, bottom), (left, right) = padding
-    reach = ((kh - 1) * dilation[0], (kw - 1) * dilation[1])
-    around = (
-        (reach[0] - top, reach[0] - bottom + output_padding[0]),
-        (reach[1] - left, reach[1] - right + output_padding[1]),
-    )
-    turned = weights.flip(1, 2)
-    multiply = conv2d(turned, bias, largest, (1, 1), dilation, NO_PADDING, groups)
+    around = reach((weights.shape[1], weights.shape[2]), dilation, padding, output_padding)
+    multiply = conv2d(weights.flip(1, 2), bias, largest, (1, 1), dilation, NO_PADDING, groups)
 
     def apply(steps: Tensor) -> Tensor:
         return multiply(spread(steps, stride, around, 0))
 
     return apply
+
+
+def reach(kernel: Pair, dilation: Pair, padding: Padding, more: Pair) -> Padding:
+    """The cells around a spread image that a transposed convolution's windows reach; `more` at the end of each axis."""
+    ends = zip(kernel, dilation, padding, more, strict=True)
+    height, width = (((k - 1) * d - first, (k - 1) * d - last + extra) for k, d, (first, last), extra in ends)
+    return height, width
 
 
 def spread(x: Tensor, stride: Pair, around: Padding, value: float) -> Tensor:

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from npu_assay.partitioners.common.int8.lut import ALL_CODES, table_kernel
-from npu_assay.partitioners.xnnpack.kernels.output import Kernel, OnCodes
+from npu_assay.partitioners.common.int8.output import Kernel
+from npu_assay.partitioners.xnnpack.kernels.output import OnCodes
 from npu_assay.reference.affine import Affine, float32
 
 

@@ -14,10 +14,9 @@ import torch
 from torch import Tensor
 
 from npu_assay.partitioners.common.int8.accumulate import NO_PADDING, Padding, Pair, exact_dtype
+from npu_assay.partitioners.common.int8.output import Kernel, check_scales
 from npu_assay.partitioners.xnnpack.kernels import accumulators
 from npu_assay.partitioners.xnnpack.kernels.fma import accumulate, fma
-from npu_assay.partitioners.xnnpack.kernels.output import Kernel
-from npu_assay.reference.affine import check_scale
 
 Reals = tuple[float, float]
 """Lower and upper limit of a fused activation, as reals."""
@@ -162,10 +161,7 @@ def _stage(
     w_scales: Sequence[float], bias: Tensor | None, outputs: int, activation: Reals | None
 ) -> Callable[[Tensor, Tensor], Tensor]:
     """(acc, row scales) -> fma(f32(acc * row scale), weight scale, bias), within the activation's limits."""
-    if len(w_scales) not in (1, outputs):
-        raise ValueError(f"weight scales: found {len(w_scales)}, expected 1 or {outputs}, one per output")
-    for scale in w_scales:
-        check_scale(scale, "weight scale")
+    check_scales(w_scales, outputs)
     steps = torch.tensor(list(w_scales), dtype=torch.float32)
     add = torch.zeros(outputs) if bias is None else bias.float()
     return lambda acc, scales: _limited(fma(acc.float() * scales, steps, add), activation)

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from npu_assay.partitioners.common.int8.lut import ALL_CODES, table_kernel
-from npu_assay.partitioners.xnnpack.kernels.output import Bounds, Kernel, OnCodes, code, fp32_stage, limits
+from npu_assay.partitioners.common.int8.output import Bounds, Kernel, bounds
+from npu_assay.partitioners.xnnpack.kernels.output import OnCodes, code, fp32_stage
 from npu_assay.reference.affine import Affine, float32
 
 _PRECISION = 20
@@ -27,7 +28,7 @@ def sub(a: Affine, b: Affine, y: Affine, activation: Bounds | None = None) -> On
 
 def _sum(a: Affine, b: Affine, y: Affine, sign: int, activation: Bounds | None) -> OnCodes:
     """(A * (qa - za) + B * (qb - zb) + half) >> shift: multipliers of 21 bits, rounded half up."""
-    lo, hi = limits(y, activation)
+    lo, hi = bounds(y, activation)
     steps = float32(a.scale32 / y.scale32), float32(b.scale32 / y.scale32)
     shift = _PRECISION - (math.frexp(max(steps))[1] - 1)
     if not 1 <= shift <= 31:

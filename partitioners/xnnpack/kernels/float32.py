@@ -17,10 +17,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from npu_assay.partitioners.common.int8.accumulate import NO_PADDING, Padding, Pair, pad_hw, windows
+from npu_assay.partitioners.common.int8.output import Kernel, Kernel2
 from npu_assay.partitioners.xnnpack.kernels import chain
-from npu_assay.partitioners.xnnpack.kernels.accumulators import spread
+from npu_assay.partitioners.xnnpack.kernels.accumulators import reach, spread
 from npu_assay.partitioners.xnnpack.kernels.fma import accumulate, flushed, fma
-from npu_assay.partitioners.xnnpack.kernels.output import Kernel, Kernel2
 
 Reals = tuple[float, float]
 
@@ -78,16 +78,27 @@ def conv2d(
     """
     outputs, kh, kw, each = weights.shape
     weights, bias = _held(weights, half), None if bias is None else _held(bias, half)
-    depthwise = each == 1 and outputs == groups > 1
-    if depthwise:
+    if each == 1 and outputs == groups > 1:
         return _depthwise(weights, bias, stride, dilation, padding, activation, half)
+
+    def gathered(x: Tensor) -> Tensor:
+        return windows(pad_hw(x, padding), (kh, kw), stride, dilation)
+
+    return _of_windows(gathered, weights, bias, groups, activation)
+
+
+def _of_windows(
+    gathered: Kernel, weights: Tensor, bias: Tensor | None, groups: int, activation: Reals | None
+) -> Kernel:
+    """Products of weights [O, KH, KW, I / groups] with what `gathered` makes of an image: [N, OH, OW, KH, KW, I]."""
+    outputs, _, _, each = weights.shape
     parts = [
         _prepared(w.reshape(w.shape[0], -1).t(), b, w.shape[0])
         for w, b in zip(weights.chunk(groups), _chunks(bias, groups), strict=True)
     ]
 
     def apply(x: Tensor) -> Tensor:
-        taps = windows(pad_hw(x, padding), (kh, kw), stride, dilation)
+        taps = gathered(x)
         pieces = [
             _product(taps[..., g * each :][..., :each].reshape(-1, len(by.matrix)), by) for g, by in enumerate(parts)
         ]
@@ -156,27 +167,14 @@ def transpose_conv2d(
 
     An output cell adds its terms in the order of the kernel's cells kh, kw that reach it, then of the channels.
     """
-    outputs, kh, kw, each = weights.shape
+    kernel = (weights.shape[1], weights.shape[2])
     weights, bias = _held(weights, half), None if bias is None else _held(bias, half)
-    reach = ((kh - 1) * dilation[0], (kw - 1) * dilation[1])
-    around = tuple(
-        (r - before, r - after + extra)
-        for r, (before, after), extra in zip(reach, padding, output_padding, strict=True)
-    )
-    parts = [
-        _prepared(w.reshape(w.shape[0], -1).t(), b, w.shape[0])
-        for w, b in zip(weights.chunk(groups), _chunks(bias, groups), strict=True)
-    ]
+    around = reach(kernel, dilation, padding, output_padding)
 
-    def apply(x: Tensor) -> Tensor:
-        wide = spread(x, stride, (around[0], around[1]), 0.0)
-        taps = windows(wide, (kh, kw), (1, 1), dilation).flip(3, 4)
-        pieces = [
-            _product(taps[..., g * each :][..., :each].reshape(-1, len(by.matrix)), by) for g, by in enumerate(parts)
-        ]
-        return _limited(torch.cat(pieces, 1).view(*taps.shape[:3], outputs), activation)
+    def gathered(x: Tensor) -> Tensor:
+        return windows(spread(x, stride, around, 0.0), kernel, (1, 1), dilation).flip(3, 4)
 
-    return apply
+    return _of_windows(gathered, weights, bias, groups, activation)
 
 
 def mean() -> Kernel:

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from npu_assay.partitioners.common.int8.accumulate import NO_PADDING, Padding, Pair, largest_input
+from npu_assay.partitioners.common.int8.output import Bounds
 from npu_assay.partitioners.xnnpack.kernels import accumulators
-from npu_assay.partitioners.xnnpack.kernels.output import Bounds, OnCodes, fp32_stage, ratios
+from npu_assay.partitioners.xnnpack.kernels.output import OnCodes, fp32_stage, ratios
 from npu_assay.reference.affine import Affine
 
 

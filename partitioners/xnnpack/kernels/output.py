@@ -8,24 +8,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from npu_assay.reference.affine import Affine, check_scale, float32
-
-Kernel = Callable[[Tensor], Tensor]
-Kernel2 = Callable[[Tensor, Tensor], Tensor]
-Bounds = tuple[int, int]
+from npu_assay.partitioners.common.int8.output import Bounds, Kernel, bounds, check_scales
+from npu_assay.reference.affine import Affine, float32
 
 REQUANTISATION_LIMIT = 256.0
 """The largest ratio of a product's scales that XNNPACK takes."""
-
-
-def limits(y: Affine, activation: Bounds | None) -> Bounds:
-    """The codes an output may take: the type's range, narrowed by a fused activation."""
-    if activation is None:
-        return y.qmin, y.qmax
-    lo, hi = activation
-    if not y.qmin <= lo <= hi <= y.qmax:
-        raise ValueError(f"activation codes: found {activation}, expected lo <= hi within [{y.qmin}, {y.qmax}]")
-    return lo, hi
 
 
 def code(real: float, y: Affine) -> int:
@@ -38,10 +25,7 @@ def ratios(x: Affine, w_scales: Sequence[float], y: Affine, outputs: int) -> Ten
 
     Raises ValueError for another number of scales than 1 or `outputs`, and for a ratio over 256.
     """
-    if len(w_scales) not in (1, outputs):
-        raise ValueError(f"weight scales: found {len(w_scales)}, expected 1 or {outputs}, one per output")
-    for scale in w_scales:
-        check_scale(scale, "weight scale")
+    check_scales(w_scales, outputs)
     weights = torch.tensor(list(w_scales), dtype=torch.float32)
     found = weights * x.scale32 / y.scale32
     if float(found.max()) > REQUANTISATION_LIMIT:
@@ -54,7 +38,7 @@ def fp32_stage(multiplier: Tensor, y: Affine, activation: Bounds | None = None) 
 
     multiplier: float32, one or one per index of the last axis. The accumulator may be written to.
     """
-    lo, hi = limits(y, activation)
+    lo, hi = bounds(y, activation)
     below, above = lo - y.zero_point, hi - y.zero_point
     return lambda acc: acc.float().mul_(multiplier).clamp_(below, above).round_()
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from npu_assay.partitioners.exir.compiling import axis_of, require
 from npu_assay.partitioners.xnnpack.lowering.context import bounds
 from npu_assay.partitioners.xnnpack.lowering.operation import Operation
-from npu_assay.partitioners.xnnpack.lowering.values import TO_NHWC, Value
+from npu_assay.partitioners.xnnpack.lowering.values import TO_NCHW, TO_NHWC, Value
 
 CONCATENATE_LIMIT = 5
 
@@ -35,6 +35,12 @@ def reshaped(operation: Operation, source: int, shape: Sequence[int], open_axes:
     require(len(open_axes) <= 1, operation.node, "dynamic sizes", len(open_axes), "at most one")
     sizes = tuple(0 if axis in open_axes else size for axis, size in enumerate(shape))
     return operation.moved("StaticReshape", [source], {"new_shape": sizes or (1,)})
+
+
+def flat(operation: Operation, made: int) -> Value:
+    """The result of an image, brought to torch's order and to the operation's shape."""
+    whole = operation.moved("StaticTranspose", [made], {"perm": TO_NCHW})
+    return operation.result(reshaped(operation, whole, *bounds(operation.node)))
 
 
 def same(operation: Operation) -> Value:

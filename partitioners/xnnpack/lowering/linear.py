@@ -13,12 +13,11 @@ from npu_assay.partitioners.exir.compiling import require
 from npu_assay.partitioners.exir.nodes import argument
 from npu_assay.partitioners.exir.ops import target_name
 from npu_assay.partitioners.xnnpack.linear import LINEAR, PLACES, Product, product
-from npu_assay.partitioners.xnnpack.lowering.context import bounds
-from npu_assay.partitioners.xnnpack.lowering.layout import pad_options, reshaped
+from npu_assay.partitioners.xnnpack.lowering.layout import flat, pad_options, reshaped
 from npu_assay.partitioners.xnnpack.lowering.normalization import folded
 from npu_assay.partitioners.xnnpack.lowering.operation import Operation
 from npu_assay.partitioners.xnnpack.lowering.pooling import convolution_options
-from npu_assay.partitioners.xnnpack.lowering.values import DTYPES, TO_NCHW, TO_NHWC, Value
+from npu_assay.partitioners.xnnpack.lowering.values import DTYPES, TO_NHWC, Value
 from npu_assay.partitioners.xnnpack.lowering.weights import Weights, stored_weights, write_bias, write_quantised_bias
 from npu_assay.partitioners.xnnpack.options import ConfigPrecisionType
 from npu_assay.partitioners.xnnpack.xnn_model import ABSENT, TRANSPOSE_WEIGHTS, PerToken
@@ -125,7 +124,7 @@ def convolution(operation: Operation) -> Value:
         weights = Weights(weights.data.to(torch.float32), "fp32")
     kind, options, filters = _filters(weights, arguments, x.rank - 2)
     made = _convolved(site, _spatial(site, x), kind, options, filters)
-    return operation.result(made, True) if x.rank == 4 else _flat(operation, made)
+    return operation.result(made, True) if x.rank == 4 else flat(operation, made)
 
 
 def _convolved(site: _Site, source: int, kind: str, options: dict[str, int], filters: Weights) -> int:
@@ -191,17 +190,11 @@ def _spatial(site: _Site, x: Value) -> int:
     if x.rank == 4:
         place = operation.id_of(x, True)
     else:
-        flat = reshaped(operation, operation.id_of(x), (*x.shape, 1), x.open_axes)
-        place = operation.moved("StaticTranspose", [flat], {"perm": TO_NHWC})
+        line = reshaped(operation, operation.id_of(x), (*x.shape, 1), x.open_axes)
+        place = operation.moved("StaticTranspose", [line], {"perm": TO_NHWC})
     if found.pad is None:
         return place
     pads = argument(found.pad, 1, "pad")
     across = tuple(pads) if x.rank == 4 else (0, 0, *pads)
     view = Value(x.name, (*x.shape, 1)[:4], x.dtype, ids={True: place})
     return operation.moved("StaticConstantPad", [place], pad_options(view, across, 0.0))
-
-
-def _flat(operation: Operation, made: int) -> Value:
-    """The result without its second spatial axis, in torch's order."""
-    whole = operation.moved("StaticTranspose", [made], {"perm": TO_NCHW})
-    return operation.result(reshaped(operation, whole, *bounds(operation.node)))

@@ -16,11 +16,11 @@ from npu_assay.partitioners.exir.compiling import bind, require
 from npu_assay.partitioners.exir.nodes import operand, shape
 from npu_assay.partitioners.exir.ops import GETITEM, target_name
 from npu_assay.partitioners.xnnpack.linear import CONVOLUTION, LINEAR
-from npu_assay.partitioners.xnnpack.lowering.context import Context, bounds
-from npu_assay.partitioners.xnnpack.lowering.layout import reshaped
+from npu_assay.partitioners.xnnpack.lowering.context import Context
+from npu_assay.partitioners.xnnpack.lowering.layout import flat, reshaped
 from npu_assay.partitioners.xnnpack.lowering.operation import Operation
 from npu_assay.partitioners.xnnpack.lowering.pooling import convolution_options
-from npu_assay.partitioners.xnnpack.lowering.values import TO_NCHW, TO_NHWC, Value
+from npu_assay.partitioners.xnnpack.lowering.values import TO_NHWC, Value
 from npu_assay.partitioners.xnnpack.lowering.weights import Weights, write_bias
 from npu_assay.partitioners.xnnpack.patterns import only_user
 
@@ -36,15 +36,12 @@ def batch_norm(operation: Operation) -> Value:
         source = operation.id_of(x, True)
     else:
         shape = (*x.shape, 1, 1)[:4]
-        flat = reshaped(operation, operation.id_of(x), shape, x.open_axes)
-        source = operation.moved("StaticTranspose", [flat], {"perm": TO_NHWC})
+        line = reshaped(operation, operation.id_of(x), shape, x.open_axes)
+        source = operation.moved("StaticTranspose", [line], {"perm": TO_NHWC})
     filters = Weights(factors.to(torch.float32).reshape(1, 1, 1, -1), "fp32").write(model)
     options = convolution_options((1, 1), groups=x.shape[1])
     made = operation.emit("DepthwiseConv2d", [source, filters, write_bias(operation.ctx, summands, "fp32")], options)
-    if x.rank == 4:
-        return operation.result(made, True)
-    whole = operation.moved("StaticTranspose", [made], {"perm": TO_NCHW})
-    return operation.result(reshaped(operation, whole, *bounds(operation.node)))
+    return operation.result(made, True) if x.rank == 4 else flat(operation, made)
 
 
 def norm_behind(ctx: Context, node: fx.Node) -> fx.Node | None:

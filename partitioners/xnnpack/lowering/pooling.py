@@ -27,18 +27,22 @@ def window(
     dilation: tuple[int, int] = (1, 1),
 ) -> dict[str, int]:
     """Options of a pool; `extra` rows and columns of padding are at the bottom and at the right."""
+    sides = _sides(padding, extra) | _along("pooling", kernel)
+    return sides | _along("stride", stride) | _along("dilation", dilation)
+
+
+def _sides(padding: tuple[int, int], extra: tuple[int, int] = (0, 0)) -> dict[str, int]:
+    (top, left), (below, right) = padding, extra
     return {
-        "padding_top": padding[0],
-        "padding_right": padding[1] + extra[1],
-        "padding_bottom": padding[0] + extra[0],
-        "padding_left": padding[1],
-        "pooling_height": kernel[0],
-        "pooling_width": kernel[1],
-        "stride_height": stride[0],
-        "stride_width": stride[1],
-        "dilation_height": dilation[0],
-        "dilation_width": dilation[1],
+        "padding_top": top,
+        "padding_right": left + right,
+        "padding_bottom": top + below,
+        "padding_left": left,
     }
+
+
+def _along(name: str, sizes: tuple[int, int]) -> dict[str, int]:
+    return {f"{name}_height": sizes[0], f"{name}_width": sizes[1]}
 
 
 def _kernel(arguments: dict[str, Any]) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
@@ -81,23 +85,9 @@ def convolution_options(
     adjustment: tuple[int, int] = (0, 0),
 ) -> dict[str, int]:
     """Options of a convolution; `group_channels` are the inputs and outputs of a group."""
-    return {
-        "padding_top": padding[0],
-        "padding_right": padding[1],
-        "padding_bottom": padding[0],
-        "padding_left": padding[1],
-        "kernel_height": kernel[0],
-        "kernel_width": kernel[1],
-        "subsampling_height": stride[0],
-        "subsampling_width": stride[1],
-        "dilation_height": dilation[0],
-        "dilation_width": dilation[1],
-        "group_input_channels": group_channels[0],
-        "group_output_channels": group_channels[1],
-        "groups": groups,
-        "adjustment_height": adjustment[0],
-        "adjustment_width": adjustment[1],
-    }
+    channels = {"group_input_channels": group_channels[0], "group_output_channels": group_channels[1], "groups": groups}
+    moves = _along("kernel", kernel) | _along("subsampling", stride) | _along("dilation", dilation)
+    return _sides(padding) | moves | channels | _along("adjustment", adjustment)
 
 
 def max_pool2d(operation: Operation) -> Value:

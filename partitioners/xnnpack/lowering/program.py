@@ -24,6 +24,7 @@ from npu_assay.partitioners.xnnpack.lowering.normalization import norm_behind
 from npu_assay.partitioners.xnnpack.lowering.operation import Operation
 from npu_assay.partitioners.xnnpack.lowering.values import Value, id_of
 from npu_assay.partitioners.xnnpack.patterns import (
+    ANY_CHOOSE,
     is_dequantize,
     is_named,
     is_quantize,
@@ -96,7 +97,7 @@ class _Walk:
         """Whether the node is read by the product that it belongs to, or computed when it is needed."""
         if is_dequantize(node) or is_quantize(node):
             return True
-        if is_named(node, _CHOOSE) or (name == GETITEM and is_named(node.args[0], _CHOOSE)):
+        if is_named(node, ANY_CHOOSE) or (name == GETITEM and is_named(node.args[0], ANY_CHOOSE)):
             return True
         user = only_user(node)
         if user is None or target_name(user.target) not in PLACES:
@@ -132,15 +133,6 @@ class _Walk:
         if how.moves and any(per_tensor(source) != quant for source in form.inputs):
             return None, None
         return form.activation, form.output
-
-
-_CHOOSE = frozenset(
-    {
-        "quantized_decomposed.choose_qparams.tensor",
-        "quantized_decomposed.choose_qparams_per_token_asymmetric.default",
-        "torchao.choose_qparams_affine.default",
-    }
-)
 
 
 def _clamp_behind(node: fx.Node) -> fx.Node | None:

@@ -10,7 +10,7 @@ from torch import fx
 from torch.fx.experimental.symbolic_shapes import has_free_unbacked_symbols
 
 from npu_assay.partitioners.common.rules import other_meaning
-from npu_assay.partitioners.exir.nodes import operand, size_text, value
+from npu_assay.partitioners.exir.nodes import is_open, operand, size_text, type_text, value
 from npu_assay.partitioners.exir.ops import target_name
 from npu_assay.partitioners.exir.qdq import SMALLEST_NORMAL, QParams, is_dequantize, is_quantize, qparams
 from npu_assay.partitioners.exir.rules import rule
@@ -26,16 +26,6 @@ def tensors(node: fx.Node) -> Iterator[tuple[fx.Node, torch.Tensor]]:
         found = value(member)
         if found is not None:
             yield member, found
-
-
-def type_text(dtype: torch.dtype) -> str:
-    """`float32` for torch.float32."""
-    return str(dtype).removeprefix("torch.")
-
-
-def is_open(size: object) -> bool:
-    """Whether the program leaves a size open."""
-    return not isinstance(size, int)
 
 
 @rule("dtype")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from torch import fx
 
 from npu_assay.partitioners.common.rules import qparams_change
-from npu_assay.partitioners.exir.nodes import argument, operand, rank, shape, size_text, value
+from npu_assay.partitioners.exir.nodes import argument, is_open, operand, rank, shape, size_text, value
 from npu_assay.partitioners.exir.qdq import qparams
 from npu_assay.partitioners.exir.rules import rule
 from npu_assay.partitioners.xnnpack.site import Site
-from npu_assay.partitioners.xnnpack.support.common import is_open, tensors, type_text
+from npu_assay.partitioners.xnnpack.support.common import tensors
 
 
 @rule("same_qparams")
@@ -39,15 +39,6 @@ def non_negative_padding(node: fx.Node, site: Site) -> str | None:
     return f"padding {found[0]}" if found else None
 
 
-@rule("no_conversion")
-def no_conversion(node: fx.Node, site: Site) -> str | None:
-    """input and output must have the same type"""
-    before, after = value(operand(node)), value(node)
-    if before is None or after is None or before.dtype == after.dtype:
-        return None
-    return f"{type_text(before.dtype)} to {type_text(after.dtype)}"
-
-
 @rule("memory_format")
 def memory_format(node: fx.Node, site: Site) -> str | None:
     """the dimensions must keep their order in memory"""
@@ -67,13 +58,6 @@ def static_shape(node: fx.Node, site: Site) -> str | None:
         if any(map(is_open, tensor.shape)):
             return f"{member.name} has shape {size_text(tuple(tensor.shape))}"
     return None
-
-
-@rule("step")
-def step(node: fx.Node, site: Site) -> str | None:
-    """the step must be 1"""
-    found = argument(node, 4, "step", 1)
-    return None if found == 1 else f"step {found}"
 
 
 @rule("last_dim")

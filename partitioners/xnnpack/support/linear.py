@@ -6,7 +6,7 @@ import torch
 from torch import fx
 
 from npu_assay.partitioners.exir.cluster import HARDTANH
-from npu_assay.partitioners.exir.nodes import argument, rank, shape, size_text
+from npu_assay.partitioners.exir.nodes import argument, rank, shape, size_text, type_text
 from npu_assay.partitioners.exir.ops import target_name
 from npu_assay.partitioners.exir.qdq import SMALLEST_NORMAL, qparams
 from npu_assay.partitioners.exir.rules import rule
@@ -23,7 +23,6 @@ from npu_assay.partitioners.xnnpack.linear import (
 from npu_assay.partitioners.xnnpack.options import ConfigPrecisionType
 from npu_assay.partitioners.xnnpack.patterns import QuantisedWeight, code_range, is_dequantize, result_path
 from npu_assay.partitioners.xnnpack.site import Site
-from npu_assay.partitioners.xnnpack.support.common import type_text
 from npu_assay.partitioners.xnnpack.support.elementwise import limits_of_hardtanh
 from npu_assay.partitioners.xnnpack.support.layout import open_sizes
 

@@ -7,11 +7,10 @@ import operator
 from torch import fx
 
 from npu_assay.partitioners.common.rules import pool_kernel, pool_padding, pool_stride
-from npu_assay.partitioners.exir.nodes import argument, non_negative, operand, rank, shape, size_text
+from npu_assay.partitioners.exir.nodes import argument, is_open, non_negative, operand, rank, shape, size_text
 from npu_assay.partitioners.exir.ops import GETITEM, target_name
 from npu_assay.partitioners.exir.rules import rule
 from npu_assay.partitioners.xnnpack.site import Site
-from npu_assay.partitioners.xnnpack.support.common import is_open
 
 
 @rule("count_include_pad")

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from crosscheck.executorch.peer import peer_accepts, peer_tags
 from torch import fx
 from torch.export import ExportedProgram
 
@@ -24,6 +23,7 @@ from npu_assay.partitioners.exir.program import copy_program
 from npu_assay.partitioners.exir.rules import rejection
 from npu_assay.partitioners.xnnpack import XnnpackPartitioner, backend
 from npu_assay.partitioners.xnnpack.site import Site
+from tests.crosscheck.executorch.peer import peer_accepts, peer_tags
 
 Tags = Mapping[str, str]
 Holds = Callable[[fx.Node], bool]

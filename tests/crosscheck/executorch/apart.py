@@ -7,11 +7,11 @@ from types import MappingProxyType
 
 import numpy as np
 import torch
-from crosscheck.executorch import narrow
-from crosscheck.executorch.subgraphs import Array
 
 from npu_assay.reference.operators import HOMES
 from npu_assay.reference.operators.home import Accuracy
+from tests.crosscheck.executorch import narrow
+from tests.crosscheck.executorch.subgraphs import Array
 
 APART: Mapping[torch.dtype, Mapping[str, Accuracy]] = MappingProxyType(
     {

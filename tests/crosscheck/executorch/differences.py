@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import torch
-from crosscheck.executorch.agreement import (
+
+from tests.crosscheck.executorch.agreement import (
     CONVOLUTION,
     LINEAR,
     Difference,

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from crosscheck.executorch.ethosu_peer import PeerCompileSpec, our_answer, peer_answer
 from torch.export import ExportedProgram
 
 from npu_assay.partitioners.ethosu import EthosUCompileSpec, EthosUPartitioner
 from npu_assay.partitioners.ethosu.quantizer import EthosUQuantizer, get_symmetric_quantization_config
 from npu_assay.partitioners.ethosu.support.common import is_qdq
 from npu_assay.partitioners.exir import EdgeCompileConfig, to_edge
+from tests.crosscheck.executorch.ethosu_peer import PeerCompileSpec, our_answer, peer_answer
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # see ethosu_peer

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from crosscheck.executorch.agreement import Difference, all_of, named
 from torch import fx
 
 from npu_assay.partitioners.ethosu.support.common import (
@@ -26,6 +25,7 @@ from npu_assay.partitioners.ethosu.support.rules import RULES
 from npu_assay.partitioners.ethosu.support.slopes import table_slope
 from npu_assay.partitioners.exir.nodes import argument, operand, shape
 from npu_assay.partitioners.exir.ops import GETITEM
+from tests.crosscheck.executorch.agreement import Difference, all_of, named
 
 CONVOLUTION = "aten.convolution.default"
 ADD = "aten.add.Tensor"

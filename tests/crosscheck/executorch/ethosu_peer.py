@@ -10,8 +10,6 @@ from functools import cache
 from typing import Any
 
 import torch
-from crosscheck.executorch.agreement import Difference
-from crosscheck.executorch.peer import peer_program
 from torch import fx
 from torch.export import ExportedProgram
 from torch.fx.passes.operator_support import OperatorSupportBase
@@ -23,6 +21,8 @@ from npu_assay.partitioners.ethosu.support.common import dtype_of, is_qdq
 from npu_assay.partitioners.exir.backend.partitioner import DELEGATION_TAG
 from npu_assay.partitioners.exir.ops import target_name
 from npu_assay.partitioners.exir.program import copy_program
+from tests.crosscheck.executorch.agreement import Comparison, Difference
+from tests.crosscheck.executorch.peer import peer_program
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # it uses parts of itself, of torch and of Python that are deprecated
@@ -197,14 +197,6 @@ def _spec(target: str) -> PeerCompileSpec:
 
 def _partitioner(target: str, kind: type[PeerPartitioner]) -> Any:
     return kind(_spec(target))
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """The names of the listed differences that a program shows, and what they leave: (node, our tag, the real one)."""
-
-    shown: frozenset[str]
-    left: frozenset[tuple[str, str, str]]
 
 
 def compare(program: ExportedProgram, target: str, listed: tuple[Difference, ...]) -> Comparison:

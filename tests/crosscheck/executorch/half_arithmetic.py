@@ -12,12 +12,12 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from crosscheck.executorch.processor import FLAGS
-from crosscheck.executorch.subgraphs import Array, Program
 
 from npu_assay.partitioners.xnnpack.runtime import load_model
 from npu_assay.partitioners.xnnpack.xnn_model import XModel, XValue
 from npu_assay.reference.operators.home import Accuracy
+from tests.crosscheck.executorch.processor import FLAGS
+from tests.crosscheck.executorch.subgraphs import Array, Program
 
 NATIVE = "avx512_fp16" in FLAGS
 """Whether the processor of this run computes in float16."""

@@ -11,12 +11,12 @@ from types import MappingProxyType
 
 import numpy as np
 import torch
-from crosscheck.executorch.processor import FLAGS
-from crosscheck.executorch.subgraphs import Array, Program
 
 from npu_assay.partitioners.xnnpack.xnn_model import PerGroup, unpacked_int4
 from npu_assay.reference.arithmetic.xnnpack.dynamic import groupwise_error
 from npu_assay.reference.operators.home import Accuracy
+from tests.crosscheck.executorch.processor import FLAGS
+from tests.crosscheck.executorch.subgraphs import Array, Program
 
 NARROW = not {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"} <= FLAGS
 """Whether the processor of this run lacks AVX-512, or a part of it that XNNPACK's kernels need."""

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from crosscheck.executorch.suite import Sample, samples
 from torch.export import ExportedProgram
 from torch.utils._pytree import tree_leaves
 
@@ -21,6 +20,7 @@ from npu_assay.partitioners.exir import Backend, ExirError, delegates, run_progr
 from npu_assay.partitioners.exir.pte.run import load
 from npu_assay.partitioners.neutron import backend as neutron
 from npu_assay.partitioners.xnnpack import backend as xnnpack
+from tests.crosscheck.executorch.suite import Sample, samples
 
 BACKENDS: tuple[Backend | None, ...] = (None, xnnpack, neutron, ethos_u55, ethos_u85)
 ULPS = 64

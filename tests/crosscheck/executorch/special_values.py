@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from crosscheck.executorch import half_arithmetic, narrow
+from tests.crosscheck.executorch import half_arithmetic, narrow
 
 NAN, INFINITIES, ZEROS = "nan", "infinities", "zeros_and_subnormals"
 CONSTANTS = ("constants_nan", "constants_infinities")

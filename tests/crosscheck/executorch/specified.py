@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from crosscheck.executorch.subgraphs import Array, Program
 from torch import Tensor
 
 from npu_assay.partitioners.xnnpack.xnn_model import PerChannel, PerGroup, PerTensor, XNode, XValue, unpacked_int4
 from npu_assay.reference.affine import Affine
 from npu_assay.reference.arithmetic import xnnpack
 from npu_assay.reference.arithmetic.xnnpack import dynamic, static
+from tests.crosscheck.executorch.subgraphs import Array, Program
 
 Values = Sequence[XValue | None]
 Rule = Callable[[XNode, Values, XValue, Sequence[Tensor]], Tensor]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from test_benchmarks import NUMBER, output
+
+from tests.benchmarks.test_benchmarks import NUMBER, output
 
 
 @pytest.mark.long

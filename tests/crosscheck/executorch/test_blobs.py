@@ -19,10 +19,6 @@ from typing import Any
 
 import pytest
 import torch
-from crosscheck.executorch import half_arithmetic, narrow
-from crosscheck.executorch.apart import APART
-from crosscheck.executorch.real import Argument, Job, Machine
-from crosscheck.executorch.special_values import different
 from torch import Tensor
 from torch.export import ExportedProgram
 
@@ -35,6 +31,10 @@ from npu_assay.partitioners.exir import CompileSpec, run_program, to_backend
 from npu_assay.partitioners.xnnpack import XnnpackRuntime, backend
 from npu_assay.partitioners.xnnpack.runtime import Port, Program
 from npu_assay.reference.operators.home import Accuracy
+from tests.crosscheck.executorch import half_arithmetic, narrow
+from tests.crosscheck.executorch.apart import APART
+from tests.crosscheck.executorch.real import Argument, Job, Machine
+from tests.crosscheck.executorch.special_values import different
 
 TABLE = load_table("xnnpack@1.5")
 ACCEPTED = [case for case in cases_for(TABLE) if case.expect == "accept"]
@@ -197,13 +197,6 @@ def problems(case: Case, machine: Machine) -> list[str]:
         ):
             found.append(f"run {number}: {count} differ")
     return found
-
-
-@pytest.fixture(scope="module")
-def machine() -> Iterator[Machine]:
-    found = Machine()
-    yield found
-    found.close()
 
 
 def accepted(row: Row, precisions: Sequence[str]) -> list[Case]:

@@ -11,7 +11,6 @@ import torch
 
 pytest.importorskip("executorch", reason="the peer is the extra `executorch`")
 
-from crosscheck.executorch.suite import Sample, samples
 from edge_programs import exported_program, nodes_of
 from torch._export.verifier import SpecViolationError
 from torch.export import ExportedProgram
@@ -25,6 +24,7 @@ from npu_assay.partitioners import exir
 from npu_assay.partitioners.exir import EdgeCompileConfig, EdgeError, to_edge
 from npu_assay.partitioners.exir.verifier import EDGE_TYPES, OPERATOR_TYPES
 from npu_assay.partitioners.xnnpack.partitioner import overload
+from tests.crosscheck.executorch.suite import Sample, samples
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # see peer

@@ -6,8 +6,9 @@ import pytest
 
 pytest.importorskip("torchao", reason="the quantizer is the extra `quantize`")
 
-from crosscheck.executorch.ethosu_delegates import ours, theirs
 from ethosu_attention import ATTENTION, attention
+
+from tests.crosscheck.executorch.ethosu_delegates import ours, theirs
 
 ADDED_BY_BADDBMM = ("with_weights_masked", "batch_first_with_weights_masked")
 """1.5.1 does not decompose `baddbmm` in front of its observers, and leaves 2 operators outside, between 2 delegates."""

@@ -16,11 +16,11 @@ pytest.importorskip("torchao", reason="ExecuTorch's quantizer needs it")
 pytest.importorskip("tosa_reference_model", reason="it says what the flatbuffers mean")
 
 import torch
-from crosscheck.tosa.model import run_device, run_reference
 from ethosu_modules import SAMPLES
 
 from npu_assay.partitioners.ethosu import tosa_format
 from npu_assay.partitioners.ethosu.tosa_model import NUMPY_TYPES, Array, TModel
+from tests.crosscheck.tosa.model import run_device, run_reference
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # see ethosu_peer

@@ -11,8 +11,6 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 
 import pytest
-from crosscheck.executorch.ethosu_differences import LISTED
-from crosscheck.executorch.ethosu_peer import Comparison, compare, our_answer
 from ethosu_graphs import U55, U85
 from torch.export import ExportedProgram
 
@@ -23,6 +21,9 @@ from npu_assay.conformance.table import load_table
 from npu_assay.partitioners.ethosu.support import rules
 from npu_assay.partitioners.ethosu.support.common import EVERY_NODE
 from npu_assay.partitioners.ethosu.support.rule import Rule
+from tests.crosscheck.executorch.agreement import Comparison
+from tests.crosscheck.executorch.ethosu_differences import LISTED
+from tests.crosscheck.executorch.ethosu_peer import compare, our_answer
 
 TARGETS = {"ethos_u55@1.5": U55, "ethos_u85@1.5": U85}
 TABLES = {name: load_table(name) for name in TARGETS}

@@ -15,10 +15,6 @@ import pytest
 pytest.importorskip("torchao", reason="the quantizer is the extra `quantize`")
 
 import torch
-from crosscheck.executorch import test_ethosu_quantizer as quantizing
-from crosscheck.executorch.ethosu_peer import peer_answer
-from crosscheck.executorch.observing import whole_ranges
-from crosscheck.executorch.test_ethosu_cases import TABLES, TARGETS, by_row, program
 from ethosu_modules import IMAGE, ROWS, SAMPLES, Sample, module, of
 from torch import Tensor, nn
 from torch.export import ExportedProgram
@@ -26,6 +22,10 @@ from torch.nn import functional as F
 
 from npu_assay.partitioners.ethosu.support.common import is_qdq
 from npu_assay.partitioners.exir.ops import GETITEM, target_name
+from tests.crosscheck.executorch import test_ethosu_quantizer as quantizing
+from tests.crosscheck.executorch.ethosu_peer import peer_answer
+from tests.crosscheck.executorch.observing import whole_ranges
+from tests.crosscheck.executorch.test_ethosu_cases import TABLES, TARGETS, by_row, program
 
 pytestmark = quantizing.pytestmark
 calibrated_fast = pytest.fixture(autouse=True)(whole_ranges)

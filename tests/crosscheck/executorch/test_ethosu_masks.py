@@ -10,11 +10,11 @@ import pytest
 pytest.importorskip("torchao", reason="the quantizer is the extra `quantize`")
 
 import torch
-from crosscheck.executorch.ethosu_peer import PeerCompileSpec
 from ethosu_masks import MASKED, decibels, heads, masked
 
 from npu_assay.partitioners.ethosu import EthosUCompileSpec
 from npu_assay.partitioners.ethosu.quantizer import EthosUQuantizer, get_symmetric_quantization_config
+from tests.crosscheck.executorch.ethosu_peer import PeerCompileSpec
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # see ethosu_peer

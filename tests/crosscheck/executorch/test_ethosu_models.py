@@ -10,9 +10,6 @@ import pytest
 pytest.importorskip("torchao", reason="the quantizer is the extra `quantize`")
 
 import torch
-from crosscheck.executorch.ethosu_differences import LISTED
-from crosscheck.executorch.ethosu_peer import PeerCompileSpec, compare
-from crosscheck.executorch.observing import whole_ranges
 from ethosu_models import DRAWN, MOST, RandomModel, random_model
 from torch.export import ExportedProgram
 
@@ -23,6 +20,9 @@ from npu_assay.partitioners.ethosu.quantizer import (
     get_symmetric_quantization_config,
 )
 from npu_assay.partitioners.exir import EdgeCompileConfig, to_edge
+from tests.crosscheck.executorch.ethosu_differences import LISTED
+from tests.crosscheck.executorch.ethosu_peer import PeerCompileSpec, compare
+from tests.crosscheck.executorch.observing import whole_ranges
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # see ethosu_peer

@@ -9,16 +9,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
+from places import ROOT
 
 pytest.importorskip("torchao", reason="the quantizer is the extra `quantize`")
 
 import torch
-from crosscheck.executorch.ethosu_peer import PeerCompileSpec, our_answer, peer_answer
-from crosscheck.executorch.observing import whole_ranges
 from ethosu_modules import SAMPLES
 from torch.export import ExportedProgram
 
@@ -27,6 +25,8 @@ from npu_assay.partitioners.ethosu.quantizer import EthosUQuantizer, get_symmetr
 from npu_assay.partitioners.ethosu.support.common import is_qdq
 from npu_assay.partitioners.exir import EdgeCompileConfig, to_edge
 from npu_assay.partitioners.exir.ops import GETITEM, target_name
+from tests.crosscheck.executorch.ethosu_peer import PeerCompileSpec, our_answer, peer_answer
+from tests.crosscheck.executorch.observing import whole_ranges
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # see ethosu_peer
@@ -165,7 +165,7 @@ def test_verdicts_are_the_same(name: str) -> None:
 
 def test_the_decisions_are_the_list() -> None:
     """One line each in docs/decisions.md, word for word."""
-    lines = (Path(__file__).parents[3] / "docs/decisions.md").read_text().splitlines()
+    lines = (ROOT / "docs/decisions.md").read_text().splitlines()
     section = lines[lines.index(TITLE) + 1 :]
     stop = next((index for index, line in enumerate(section) if line.startswith("#")), len(section))
     stated = [line for line in section[:stop] if line.startswith("- ")]

@@ -6,8 +6,9 @@ import pytest
 
 pytest.importorskip("torchao", reason="the quantizer is the extra `quantize`")
 
-from crosscheck.executorch.ethosu_delegates import ours, theirs
 from ethosu_recurrent import RECURRENT, recurrent
+
+from tests.crosscheck.executorch.ethosu_delegates import ours, theirs
 
 UNKNOWN = {
     "gru_cell": "1.5.1 has no decomposition of it, and delegates the zeros alone",

@@ -12,20 +12,10 @@ from typing import Any
 
 import pytest
 import torch
-from crosscheck.executorch.agreement import Difference
-from crosscheck.executorch.ethosu_differences import LISTED
-from crosscheck.executorch.ethosu_examples import EXAMPLES
-from crosscheck.executorch.ethosu_peer import (
-    Comparison,
-    PeerCompileSpec,
-    PeerPartitioner,
-    compare,
-    our_answer,
-    peer_answer,
-)
 from ethosu_graphs import U55, U85, WIDE, Builder
 from ethosu_programs import random_program
 from ethosu_wellformed import tiny_programs
+from places import ROOT
 from torch import fx
 from torch.export import ExportedProgram
 
@@ -36,6 +26,17 @@ from npu_assay.partitioners.ethosu.support import rules
 from npu_assay.partitioners.ethosu.support.common import ANY_DEQUANTIZE, ANY_QUANTIZE, EVERY_NODE
 from npu_assay.partitioners.ethosu.support.rules import supported_operators
 from npu_assay.partitioners.exir.ops import DEQUANTIZE, DEQUANTIZE_PER_TENSOR, GETITEM, QUANTIZE, target_name
+from tests.crosscheck.executorch.agreement import Difference
+from tests.crosscheck.executorch.ethosu_differences import LISTED
+from tests.crosscheck.executorch.ethosu_examples import EXAMPLES
+from tests.crosscheck.executorch.ethosu_peer import (
+    Comparison,
+    PeerCompileSpec,
+    PeerPartitioner,
+    compare,
+    our_answer,
+    peer_answer,
+)
 
 RANDOM = 1200
 CHUNK = 100
@@ -97,7 +98,7 @@ def test_what_is_listed_occurs(difference: Difference) -> None:
 
 def test_the_decisions_are_the_list() -> None:
     """One line each in docs/decisions.md, word for word."""
-    lines = (Path(__file__).parents[3] / "docs/decisions.md").read_text().splitlines()
+    lines = (ROOT / "docs/decisions.md").read_text().splitlines()
     section = lines[lines.index(TITLE) + 1 :]
     stop = next((index for index, line in enumerate(section) if line.startswith("#")), len(section))
     stated = [line for line in section[:stop] if line.startswith("- ")]

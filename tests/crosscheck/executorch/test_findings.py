@@ -13,10 +13,10 @@ import pytest
 
 pytest.importorskip("executorch", reason="the scripts need it")
 
-from crosscheck.executorch.half_arithmetic import NOT_SHOWN
 from page_scripts import REPORTS, TRIES, nameless, scripts, shows, text
 
 from npu_assay.conformance.findings import findings
+from tests.crosscheck.executorch.half_arithmetic import NOT_SHOWN
 
 PAGES = [f"findings/{path.name}" for path in sorted((REPORTS / "findings").glob("*.md"))]
 TOLD = {f"{finding.page}.md": finding for finding in findings().values()}

@@ -15,7 +15,7 @@ import pytest
 
 pytest.importorskip("executorch", reason="the peer is the extra `executorch`")
 
-from crosscheck.executorch import interop
+from tests.crosscheck.executorch import interop
 
 Ask = Callable[..., Any]
 ROWS = [(name, row) for name in interop.BACKENDS for row in interop.rows(name)]

@@ -13,12 +13,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from crosscheck.executorch import half_arithmetic, library, narrow, subgraphs
-from crosscheck.executorch.apart import APART, near
-from crosscheck.executorch.subgraphs import Array, Draw, Program
 
 from npu_assay.partitioners.xnnpack.runtime import load_model
 from npu_assay.reference.operators.home import Accuracy
+from tests.crosscheck.executorch import half_arithmetic, library, narrow, subgraphs
+from tests.crosscheck.executorch.apart import APART, near
+from tests.crosscheck.executorch.subgraphs import Array, Draw, Program
 
 COUNT = 40
 

@@ -8,7 +8,6 @@ four-bit weights differ on a processor without VNNI, as `narrow` states.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -18,8 +17,6 @@ pytest.importorskip("torchao", reason="the quantizer is the extra `quantize`")
 pytest.importorskip("executorch", reason="the peer is the extra `executorch`")
 
 import torch
-from crosscheck.executorch import narrow
-from crosscheck.executorch.real import Argument, Array, Job, Machine
 from networks import (
     LARGE_NETWORKS,
     NETWORKS,
@@ -35,6 +32,8 @@ from torch.export import ExportedProgram
 
 from npu_assay.partitioners.exir.run import run_delegate
 from npu_assay.partitioners.xnnpack import XnnpackPartitioner, XnnpackRuntime
+from tests.crosscheck.executorch import narrow
+from tests.crosscheck.executorch.real import Argument, Array, Job, Machine
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # see peer
@@ -50,13 +49,6 @@ pytestmark = [
 ]
 RUNS = [(name, precision) for name in (*NETWORKS, *LARGE_NETWORKS) for precision in XNNPACK_PRECISIONS]
 INPUTS = 2
-
-
-@pytest.fixture(scope="module")
-def machine() -> Iterator[Machine]:
-    found = Machine()
-    yield found
-    found.close()
 
 
 def real_program(program: ExportedProgram) -> tuple[int, bytes]:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
+from places import ROOT
 
 pytest.importorskip("executorch", reason="the models are ExecuTorch's")
 
 import torch
-from crosscheck.executorch.operator_suite import different, troubles
-from crosscheck.executorch.suite import samples
+
+from tests.crosscheck.executorch.operator_suite import different, troubles
+from tests.crosscheck.executorch.suite import samples
 
 SHARES = 12
 """The suite in as many tests, for as many workers."""
-PAGE = Path(__file__).parents[3] / "docs/lab/executorch-operator-suite.md"
+PAGE = ROOT / "docs/lab/executorch-operator-suite.md"
 
 
 def listed() -> dict[str, tuple[str, str]]:

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from places import ROOT
 
 executorch = pytest.importorskip("executorch", reason="the peer is the extra `executorch`")
 
-PRODUCT = Path(__file__).parents[3]
+PRODUCT = ROOT
 FOLDERS = ("reference", "partitioners", "conformance", "faults")
 LEAST = 5
 """Words of a text that counts as a sentence."""

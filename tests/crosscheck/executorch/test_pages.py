@@ -12,6 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from places import ROOT
 
 pytest.importorskip("executorch", reason="the adapter needs the extra `executorch`")
 
@@ -23,7 +24,7 @@ from npu_assay.conformance.findings.triage import read
 from npu_assay.conformance.record.results import CaseResult, read_results
 from npu_assay.conformance.table import load_table
 
-REPORTS = Path(__file__).parents[3] / "docs" / "reports"
+REPORTS = ROOT / "docs" / "reports"
 PAGES = {
     "executorch-arm-tosa-1.5.1": ("ethos_u85@1.5", "numbers"),
     "executorch-coreml-1.5.1": ("coreml@1.5", "tags"),

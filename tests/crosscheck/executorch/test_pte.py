@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from executorch_programs import Function, randn
 
 pytest.importorskip("executorch", reason="the peer is the extra `executorch`")
 
 import torch
-from crosscheck.executorch.real import Machine
 from networks import (
     LARGE_NETWORKS,
     NETWORKS,
@@ -33,6 +33,7 @@ from npu_assay.partitioners.exir import (
 )
 from npu_assay.partitioners.exir.run import run_program
 from npu_assay.partitioners.xnnpack import XnnpackPartitioner, XnnpackRuntime
+from tests.crosscheck.executorch.real import Machine
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec.` is deprecated:FutureWarning"),
@@ -41,17 +42,6 @@ pytestmark = [
 ]
 ULPS = 4
 """How many last places a float may be off: kernels sum up in another order than torch."""
-
-
-@pytest.fixture(scope="module")
-def machine() -> Iterator[Machine]:
-    found = Machine()
-    yield found
-    found.close()
-
-
-def randn(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
 def edge(model: nn.Module, *inputs: Any, **export_options: Any) -> EdgeProgramManager:
@@ -115,15 +105,6 @@ def test_delegates_of_several_methods_share_weights(machine: Machine) -> None:
     assert not isinstance(found, str), found
     for one, other in zip(found, wanted, strict=True):
         check(one, [other])
-
-
-class Function(nn.Module):
-    def __init__(self, function: Any) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *inputs: Any) -> Any:
-        return self.function(*inputs)
 
 
 FUNCTIONS: dict[str, tuple[Any, tuple[Tensor, ...]]] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -10,7 +10,6 @@ import pytest
 pytest.importorskip("executorch", reason="the peer is the extra `executorch`")
 
 import torch
-from crosscheck.executorch.real import Machine
 from pte_programs import added, choosing, counting, external, listing, looping, with_constants
 from torch import Tensor, nn
 from torch.export import Dim, export
@@ -18,6 +17,7 @@ from torch.export import Dim, export
 from npu_assay.partitioners.exir.pte import Program, read, write
 from npu_assay.partitioners.exir.pte.run import load
 from npu_assay.partitioners.xnnpack import XnnpackRuntime
+from tests.crosscheck.executorch.real import Machine
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec.` is deprecated:FutureWarning"),
@@ -29,13 +29,6 @@ TOLERANCE = 2e-6
 
 X = torch.arange(6.0).reshape(2, 3)
 RUNTIMES = {"XnnpackBackend": XnnpackRuntime()}
-
-
-@pytest.fixture(scope="module")
-def machine() -> Iterator[Machine]:
-    found = Machine()
-    yield found
-    found.close()
 
 
 def check(found: Sequence[Any], wanted: Sequence[Any]) -> None:

@@ -17,9 +17,6 @@ import pytest
 pytest.importorskip("executorch", reason="the peer is the extra `executorch`")
 
 import torch
-from crosscheck.executorch.interop import executorch_file
-from crosscheck.executorch.random_programs import random_graph
-from crosscheck.executorch.real import Machine
 from torch import Tensor, fx
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
@@ -31,6 +28,9 @@ from npu_assay.partitioners.exir import EdgeError, EdgeProgramManager, delegates
 from npu_assay.partitioners.exir.pte.run import load
 from npu_assay.partitioners.exir.run import constant_value
 from npu_assay.partitioners.xnnpack import XnnpackPartitioner, XnnpackRuntime
+from tests.crosscheck.executorch.interop import executorch_file
+from tests.crosscheck.executorch.random_programs import random_graph
+from tests.crosscheck.executorch.real import Machine
 
 PRESERVE = load_table("xnnpack@1.5").preserve
 RUNTIMES = {"XnnpackBackend": XnnpackRuntime()}
@@ -55,13 +55,6 @@ class Tally:
     alike: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
     wrong: dict[int, list[str]] = field(default_factory=dict)
-
-
-@pytest.fixture(scope="module")
-def machine() -> Iterator[Machine]:
-    found = Machine()
-    yield found
-    found.close()
 
 
 def kind(graph: Graph) -> str:

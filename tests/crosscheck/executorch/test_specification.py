@@ -13,12 +13,12 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from crosscheck.executorch import library, narrow, specified, subgraphs
-from crosscheck.executorch.apart import near
-from crosscheck.executorch.subgraphs import FLOATS, Array, Draw, Program
 
 from npu_assay.partitioners.xnnpack.xnn_model import PerTensor
 from npu_assay.reference.arithmetic.xnnpack import dynamic
+from tests.crosscheck.executorch import library, narrow, specified, subgraphs
+from tests.crosscheck.executorch.apart import near
+from tests.crosscheck.executorch.subgraphs import FLOATS, Array, Draw, Program
 
 Family = Callable[[Draw], Program]
 

@@ -7,16 +7,12 @@ Nothing is compared loosely: same nodes, same tags, same numbers. Where the two 
 from __future__ import annotations
 
 import warnings
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from crosscheck.executorch.agreement import Comparison, Difference, Listed, compare
-from crosscheck.executorch.differences import ACCEPTED, REFUSED
-from crosscheck.executorch.peer import peer_partitioner, peer_program
-from crosscheck.executorch.random_programs import OPTIONS, random_program
 from executorch.exir import EdgeCompileConfig, to_edge
+from places import ROOT
 from torch import fx
 from torch.export import ExportedProgram, export
 
@@ -26,6 +22,10 @@ from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.table import Row, load_table
 from npu_assay.partitioners.exir.backend.partitioner import DELEGATION_TAG
 from npu_assay.partitioners.exir.ops import edge_op, target_name
+from tests.crosscheck.executorch.agreement import Comparison, Difference, Listed, compare
+from tests.crosscheck.executorch.differences import ACCEPTED, REFUSED
+from tests.crosscheck.executorch.peer import peer_partitioner, peer_program
+from tests.crosscheck.executorch.random_programs import OPTIONS, random_program
 
 TABLE = load_table("xnnpack@1.5")
 CASES = {case.id: case for case in cases_for(TABLE)}
@@ -80,7 +80,7 @@ def test_what_is_listed_occurs(difference: Difference) -> None:
 
 def test_the_decisions_are_the_list() -> None:
     """One line each in docs/decisions.md, word for word."""
-    lines = (Path(__file__).parents[3] / "docs/decisions.md").read_text().splitlines()
+    lines = (ROOT / "docs/decisions.md").read_text().splitlines()
     start = lines.index("## Tags that are not those of ExecuTorch 1.5.1")
     section = lines[start + 1 :]
     stop = next((index for index, line in enumerate(section) if line.startswith("#")), len(section))

@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from crosscheck.tosa.model import run_reference
-from crosscheck.tosa.validator import refusals
 from tosa_building import Array
 
 from npu_assay.conformance.programs.build import model_inputs
@@ -20,6 +18,8 @@ from npu_assay.conformance.table import Table
 from npu_assay.partitioners.ethosu.vela import refusal
 from npu_assay.partitioners.exir import Backend, CompileSpec, run_program, to_backend
 from npu_assay.partitioners.exir.backend import Runtime
+from tests.crosscheck.tosa.model import run_reference
+from tests.crosscheck.tosa.validator import refusals
 
 Compiled = tuple[bytes, tuple[tuple[str, bytes], ...]]  # a flatbuffer, and the compile specs that it was made with
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from crosscheck.tosa.streams import silence
 from ethosu.vela import vela
+
+from tests.crosscheck.tosa.streams import silence
 
 CONFIGURATIONS = {
     "u55": ("ethos-u55-128", "Ethos_U55_High_End_Embedded", "Shared_Sram"),

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 import tosa_reference_model
-from crosscheck.tosa.streams import silence
 from tosa_building import Array, Program
 
 from npu_assay.partitioners.common.machine import UnpredictableError
 from npu_assay.partitioners.ethosu.runtime import EthosURuntime
 from npu_assay.partitioners.ethosu.tosa_format import write
+from tests.crosscheck.tosa.streams import silence
 
 
 def run_reference(blob: bytes, inputs: Sequence[Array]) -> list[Array] | None:

@@ -17,8 +17,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from crosscheck.tosa.case_runs import Compiled, Run, differing, refused, runs
-from crosscheck.tosa.validator import refusals
 from tosa_building import Building
 
 from npu_assay.conformance.cases import cases_for
@@ -28,6 +26,8 @@ from npu_assay.conformance.table import Table, load_table
 from npu_assay.partitioners.ethosu import ethos_u55, ethos_u85, tosa_format
 from npu_assay.partitioners.ethosu.runtime import EthosURuntime, Program
 from npu_assay.partitioners.exir import Backend
+from tests.crosscheck.tosa.case_runs import Compiled, Run, differing, refused, runs
+from tests.crosscheck.tosa.validator import refusals
 
 
 @dataclass(frozen=True)

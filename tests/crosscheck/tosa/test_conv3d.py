@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from crosscheck.tosa.compilers import command_bytes
 from tosa_building import Building
 
 from npu_assay.partitioners.ethosu.tosa_format import write
+from tests.crosscheck.tosa.compilers import command_bytes
 
 REFUSAL = r"Non-passthrough operation \(Conv2D\) could not run on NPU"
 REFUSED = {("CONV3D", 5, 1), ("CONV3D", 5, 2), ("CONV2D", 5, 2)}

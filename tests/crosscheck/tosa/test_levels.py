@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 import tosa_reference_model
-from crosscheck.tosa.streams import silence
 from tosa_building import Building, Program
 
 from npu_assay.partitioners.ethosu.tosa_format import write
 from npu_assay.partitioners.ethosu.tosa_rules import use, windows
 from npu_assay.partitioners.exir.flatbuffer import FormatError
+from tests.crosscheck.tosa.streams import silence
 
 MOST = 8192
 PLAIN: dict[str, Any] = {"stride": (1, 1), "dilation": (1, 1), "pad": (0, 0, 0, 0)}

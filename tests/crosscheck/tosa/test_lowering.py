@@ -10,11 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from crosscheck.tosa.compilers import command_bytes
-from crosscheck.tosa.model import run_device, run_reference
 from ethosu_runs import Compiled, compiled
 from tosa_graph_families import Case
 from tosa_graphs import CASES, widened
+
+from tests.crosscheck.tosa.compilers import command_bytes
+from tests.crosscheck.tosa.model import run_device, run_reference
 
 RUNS = [(name, bits) for name, case in CASES.items() for bits in (8, 16) if bits == 8 or case.wide]
 

@@ -10,12 +10,12 @@ import pytest
 pytest.importorskip("torchao", reason="the quantizer is the extra `quantize`")
 
 import torch
-from crosscheck.tosa.compilers import command_bytes
-from crosscheck.tosa.model import run_device, run_reference
 from networks import lowered_modules
-from test_networks_ethosu import RUNS, U55, lowered
 
 from npu_assay.partitioners.ethosu.tosa_format import read
+from tests.crosscheck.tosa.compilers import command_bytes
+from tests.crosscheck.tosa.model import run_device, run_reference
+from tests.partitioners.ethosu.test_networks_ethosu import RUNS, U55, lowered
 
 # torch's own export code and torchao call deprecated torch functions; nothing here can change that.
 pytestmark = [

@@ -15,8 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import torch
-from crosscheck.tosa.drawn_cases import drawn, quantisations
-from crosscheck.tosa.model import run_reference
 from torch import Tensor
 
 from npu_assay.conformance.cases import cases_for
@@ -34,6 +32,8 @@ from npu_assay.partitioners.exir.compiling import CompileError
 from npu_assay.reference.arithmetic.tosa import rescale
 from npu_assay.reference.golden.bounded import GoldenError
 from npu_assay.reference.integer import IntegerError, codes_of
+from tests.crosscheck.tosa.drawn_cases import drawn, quantisations
+from tests.crosscheck.tosa.model import run_reference
 
 COUNT = 20
 """Programs of a row and precision at ordinary scales; at extreme ones half as many."""

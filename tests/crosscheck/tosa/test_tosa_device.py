@@ -6,14 +6,14 @@ import zlib
 
 import pytest
 import torch
-from crosscheck.draw import Draw
-from crosscheck.tosa.model import differing
+from draw import Draw
 from tosa_programs import PROGRAMS
 
 from npu_assay.partitioners.common.machine import Kernel
 from npu_assay.partitioners.ethosu.device import operators
 from npu_assay.partitioners.ethosu.device.operators import RULES
 from npu_assay.partitioners.ethosu.device.site import Site, Step
+from tests.crosscheck.tosa.model import differing
 
 COUNT = 200
 

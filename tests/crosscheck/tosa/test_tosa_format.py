@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 import tosa_serializer as ts
-from crosscheck.draw import Draw
-from crosscheck.tosa.model import run_device, run_reference
+from draw import Draw
 from tosa import TosaGraph
 from tosa_programs import PROGRAMS
 
 from npu_assay.partitioners.ethosu import tosa_schema as schema
 from npu_assay.partitioners.ethosu.tosa_format import read, write
+from tests.crosscheck.tosa.model import run_device, run_reference
 
 
 def _block(blob: bytes) -> Any:
