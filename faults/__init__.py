@@ -92,8 +92,6 @@ def partitioning_with(backend: Backend, patched: Patch) -> Backend:
 
 
 Catalogue: TypeAlias = Callable[[Backend], Sequence[Fault]]
-Made: TypeAlias = tuple[str, str, tuple[str, ...], Callable[[Backend], Backend]]
-"""A derived fault: its kind, its name, the cases that show it, and what makes the broken backend of the right one."""
 
 
 # ------------------------------------------------------------------------------------ compilers
@@ -120,12 +118,7 @@ def rewriting(backend: Backend, change: Callable[[bytes], bytes]) -> Backend:
 
 def compiling_with(backend: Backend, patched: Patch) -> Backend:
     """A backend whose compiler runs under a patch."""
-
-    def preprocess(program: torch.export.ExportedProgram, specs: list[CompileSpec]) -> PreprocessResult:
-        with patched():
-            return backend.details.preprocess(program, specs)
-
-    return with_compiler(backend, preprocess)
+    return with_compiler(backend, _under(patched, backend.details.preprocess))
 
 
 # ------------------------------------------------------------------------------------ devices
@@ -164,11 +157,3 @@ def less(code: str, target: str | None = None) -> Callable[[Found], Found]:
 def renamed(code: str, other: str = "mood") -> Callable[[Found], Found]:
     """Rejections of which some give another reason."""
     return lambda found: tuple(replace(one, code=other) if one.code == code else one for one in found)
-
-
-def named(name: str, faults: Sequence[Fault], module: str) -> Backend:
-    """The broken backend of the fault of that name, for a module's `__getattr__`. Raises AttributeError."""
-    for fault in faults:
-        if fault.name == name:
-            return fault.backend
-    raise AttributeError(f"module {module!r} has no attribute {name!r}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
@@ -11,45 +11,44 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from npu_assay.faults import Made, rewriting
+from npu_assay.faults import rewriting
+from npu_assay.faults.listing import Made
 from npu_assay.partitioners.exir.backend import Backend
-from npu_assay.partitioners.exir.flatbuffer import Kind, Numbers, Scalar
 
 Array = np.ndarray[Any, Any]
-Fields: TypeAlias = Mapping[str, tuple[Kind, Any]]
-"""Of an operator's fields, how each is stored, and its default."""
+Change: TypeAlias = Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
 class Format:
     """How a blob is read, and what its records are called.
 
-    nodes: the model's field with operators, whose fields `code` and `fields` have the name and the attributes.
+    nodes: the model's field with operators, whose fields `code` and `attributes` have the name and the attributes.
     constants: the model's fields with constants, and the field of a constant that has its numbers.
-    schema: the fields of each operator. rows: by operator, how the names of the rows begin that become it.
+    fields: the attributes of each operator. rows: by operator, how the names of the rows begin that become it.
     """
 
     read: Callable[[bytes], Any]
     write: Callable[[Any], bytes]
     nodes: str
     code: str
-    fields: str
+    attributes: str
     constants: Mapping[str, str]
-    schema: Mapping[str, Fields]
+    fields: Mapping[str, Iterable[str]]
     rows: Mapping[str, str]
 
-    def made(self, kind: str, name: str, change: Callable[[Any], Any], codes: Iterable[str]) -> Iterator[Made]:
+    def made(self, kind: str, name: str, change: Change, codes: Iterable[str]) -> Iterator[Made]:
         """The fault of a compiler that changes every model that it writes, unless no row becomes such operators."""
         rows = dict.fromkeys(self.rows[code] for code in codes if code in self.rows)
         cases = tuple(f"aten.{self.rows.get(name, row)}*/operator/" for row in rows)
         if cases:
             yield kind, name, cases, self.rewriting(change)
 
-    def rewriting(self, change: Callable[[Any], Any]) -> Callable[[Backend], Backend]:
+    def rewriting(self, change: Change) -> Callable[[Backend], Backend]:
         """Makes the backend whose compiler changes every model that it writes."""
         return partial(rewriting, change=lambda blob: self.write(change(self.read(blob))))
 
-    def each(self, change: Callable[[Any], Any], codes: Iterable[str]) -> Callable[[Any], Any]:
+    def each(self, change: Change, codes: Iterable[str]) -> Change:
         """A change of every operator of some codes."""
 
         def apply(model: Any) -> Any:
@@ -58,8 +57,18 @@ class Format:
 
         return apply
 
-    def tensors(self, position: int, change: Callable[[Any], Any], codes: Iterable[str]) -> Callable[[Any], Any]:
-        """A change of the records at a position among the inputs of some operators, or that one's numbers."""
+    def attributes_from(self, sources: Mapping[str, str], change: Change, codes: Iterable[str]) -> Change:
+        """Attributes of some codes' operators that have what others have, changed."""
+
+        def apply(one: Any) -> Any:
+            right = getattr(one, self.attributes)
+            made = {name: change(right[source]) for name, source in sources.items()}
+            return replace(one, **{self.attributes: {**right, **made}})
+
+        return self.each(apply, codes)
+
+    def tensors(self, position: int, change: Change, codes: Iterable[str]) -> Change:
+        """A change of the records at a position among the inputs of some operators."""
 
         def apply(model: Any) -> Any:
             nodes = [one for one in getattr(model, self.nodes) if getattr(one, self.code) in codes]
@@ -68,11 +77,11 @@ class Format:
 
         return apply
 
-    def _changed(self, model: Any, name: str, places: set[Any], change: Callable[[Any], Any]) -> tuple[Any, ...]:
+    def _changed(self, model: Any, name: str, places: set[Any], change: Change) -> tuple[Any, ...]:
         records = enumerate(getattr(model, name))
         return tuple(change(one) if places & {index, getattr(one, "name", index)} else one for index, one in records)
 
-    def numbers(self, name: str, change: Callable[[Array], Array]) -> Callable[[Any], Any]:
+    def numbers(self, name: str, change: Callable[[Array], Array]) -> Change:
         """A change of the numbers in a record's field of that name, else of a constant's; type and shape stay."""
 
         def apply(record: Any) -> Any:
@@ -89,56 +98,38 @@ class Format:
 
 # ------------------------------------------------------------------------------------ fields and operators
 
-KINDS = {"pad": "padding", "fused": "fused_activation", "_val": "fused_activation", "perm": "layout"} | dict.fromkeys(
-    ("stride", "subsampling", "filter", "kernel", "pooling", "axis"), "axis"
-)
-"""The kind of a fault by a part of the field's name; else attribute."""
+OTHER = {"SAME": "VALID", "VALID": "SAME", "NONE": "RELU", "NEAREST": "BILINEAR", "BILINEAR": "NEAREST"}
+"""By value of a field that has a word, another."""
 
 
-def _others(kind: Kind, default: Any) -> Iterator[tuple[str, Callable[[Any], Any]]]:
-    """How a field is written wrongly, by its type."""
-    if isinstance(kind, Numbers):
-        yield "exchanged", lambda found: tuple(found)[::-1]
-    elif isinstance(kind, Scalar) and kind.type == "bool":
-        yield "negated", lambda found: not found
-    else:
-        yield "lost", lambda found: default
+def _wrong(found: Any) -> Any:
+    if isinstance(found, bool):
+        return not found
+    if isinstance(found, str):
+        return OTHER.get(found, found)
+    return found[::-1] if isinstance(found, tuple) else found + 1
 
 
-def of_fields(form: Format, without: Sequence[str] = ()) -> Iterator[Made]:
+def of_fields(form: Format) -> Iterator[Made]:
     """Every field is written wrongly wherever it is, or takes the place of the one for the other axis."""
     codes = defaultdict[str, list[str]](list)
-    for code in form.schema.keys() & form.rows.keys():
-        for name in form.schema[code].keys() - set(without):
+    for code in form.fields.keys() & form.rows.keys():
+        for name in form.fields[code]:
             codes[name].append(code)
     for name, found in sorted(codes.items()):
-        kind = next((kind for part, kind in KINDS.items() if part in name), "attribute")
-        for how, other in _others(*form.schema[found[0]][name]):
-            change = form.each(partial(_with, form, name, name, other), sorted(found))
-            yield from form.made(kind, f"{name}_{how}", change, sorted(found))
+        yield from form.made("sizes", f"wrong_{name}", form.attributes_from({name: name}, _wrong, found), sorted(found))
         twin = name.replace("height", "width").replace("_h", "_w")
         if twin != name and twin in codes:
-            yield from form.made(
-                "axis", f"{name}_exchanged", form.each(partial(_swapped, form, name, twin), found), found
-            )
+            change = form.attributes_from({name: twin, twin: name}, lambda other: other, found)
+            yield from form.made("sizes", f"{name}_exchanged", change, sorted(found))
 
 
-def _with(form: Format, name: str, source: str, other: Callable[[Any], Any], one: Any) -> Any:
-    found = getattr(one, form.fields)
-    return replace(one, **{form.fields: {**found, name: other(found[source])}})
-
-
-def _swapped(form: Format, name: str, twin: str, one: Any) -> Any:
-    found = getattr(one, form.fields)
-    return replace(one, **{form.fields: {**found, name: found[twin], twin: found[name]}})
-
-
-def of_operators(form: Format, kind: str, *groups: str) -> Iterator[Made]:
+def of_operators(form: Format, *groups: str) -> Iterator[Made]:
     """Operators of a group are written as the next one of it."""
     for group in map(str.split, groups):
         for code, other in zip(group, (*group[1:], group[0]), strict=True):
             change = form.each(partial(replace, **{form.code: other}), [code])
-            yield from form.made(kind, f"{other}_for_{code}", change, [code])
+            yield from form.made("operator", f"{other}_for_{code}", change, [code])
 
 
 def of_operands(form: Format, codes: str) -> Iterator[Made]:

@@ -11,7 +11,8 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 
-from npu_assay.faults import Made, Patch, with_device
+from npu_assay.faults import Patch, with_device
+from npu_assay.faults.listing import Made
 from npu_assay.partitioners.common.machine import Kernel
 from npu_assay.partitioners.common.rescale import half_away_
 
@@ -68,11 +69,10 @@ SCHEMES: Mapping[str, tuple[str, Finish]] = {
 """By name of a scheme its kind, and how it ends."""
 
 
-def of_schemes(under: Callable[[Finish], Patch], rows: Mapping[str, tuple[str, ...]], *without: str) -> Iterator[Made]:
-    """Every scheme is another. under: the device's patch. rows: by kind, the rows that show it; those of "" else."""
+def of_schemes(under: Callable[[Finish], Patch], cases: Mapping[str, tuple[str, ...]]) -> Iterator[Made]:
+    """Every scheme is another. under: the device's patch. cases: by kind, those that show it; those of "" else."""
     for name, (kind, finish) in SCHEMES.items():
-        if name not in without:
-            yield kind, name, rows.get(kind, rows[""]), partial(with_device, patched=under(finish))
+        yield kind, name, cases.get(kind, cases[""]), partial(with_device, patched=under(finish))
 
 
 # ------------------------------------------------------------------------------------ kernels
@@ -124,7 +124,7 @@ def _wrapped(x: Tensor) -> Tensor:
 CHANGES: Mapping[str, tuple[str, Change]] = {
     "mirrored": ("layout", after(lambda y: y.flip(-1) if y.dim() else y)),
     "one_more": ("rounding", after(next_up)),
-    "one_more_bit": ("precision", after(next_up)),
+    "one_more_bit": ("ties", after(next_up)),
     "axes_exchanged": ("axis", after(lambda y: y.transpose(1, 2).reshape(y.shape))),
     "operands_exchanged": ("operands", lambda site, kernel: lambda *values: kernel(*values[::-1])),
     "positive": ("padding", after(lambda y: y.clamp(min=0))),
@@ -132,8 +132,8 @@ CHANGES: Mapping[str, tuple[str, Change]] = {
     "overwriting": ("memory", _overwriting),
     "of_32_bits": ("accumulator", after(_wrapped)),
     "of_16_bits": ("accumulator", after(lambda y: y.to(torch.int16).to(y.dtype))),
-    "in_float32": ("accumulator", after(lambda y: y.float().to(y.dtype))),
-    "in_bfloat16": ("accumulator", after(lambda y: y.bfloat16().to(y.dtype))),
+    "in_float32": ("ties", after(lambda y: y.float().to(y.dtype))),
+    "in_bfloat16": ("precision", after(lambda y: y.bfloat16().to(y.dtype))),
     "farther": ("precision", after(lambda y: y * (1 + 2.0**-20))),
     "table_shifted": ("lut", before(next_up)),
     "table_unsigned": ("lut", before(lambda x: x ^ torch.iinfo(x.dtype).min)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from inspect import getclosurevars
 from itertools import count
@@ -15,10 +15,12 @@ from unittest.mock import patch
 
 from torch import fx
 
-from npu_assay.faults import Found, Made, Patch, less, partitioning_with, renamed, together
+from npu_assay.faults import Found, Patch, less, partitioning_with, renamed, together
+from npu_assay.faults.listing import Made
 from npu_assay.partitioners.exir import nodes
+from npu_assay.partitioners.exir.backend import Rejection
 from npu_assay.partitioners.exir.ops import find_overload
-from npu_assay.partitioners.exir.rules import Rule, rejection
+from npu_assay.partitioners.exir.rules import Rule
 
 Rules: TypeAlias = Mapping[str, Sequence[Rule[Any]]]
 Rows: TypeAlias = Mapping[str, str]
@@ -40,15 +42,15 @@ def _cases(rows: Rows, target: str, code: str) -> str:
 # ------------------------------------------------------------------------------------ reasons
 
 
-def judging(change: Callable[..., Any], *places: Place) -> Patch:
-    """Changes the rejections that these functions return; `change` gets them and what the function got."""
+def judging(change: Callable[[Found], Found], *places: Place) -> Patch:
+    """Changes the rejections that these functions return."""
 
     def changed(right: Callable[..., Any]) -> Callable[..., Any]:
         def judge(*given: Any) -> Any:
             found = right(*given)
             if not isinstance(found, Mapping):
-                return found if found is None else change(found, *given)
-            made = {node: change(reasons, node) for node, reasons in found.items()}
+                return found if found is None else change(found)
+            made = {node: change(reasons) for node, reasons in found.items()}
             return made if any(made.values()) else None
 
         return judge
@@ -56,36 +58,26 @@ def judging(change: Callable[..., Any], *places: Place) -> Patch:
     return lambda: together(*(patch.object(place, name, changed(getattr(place, name))) for place, name in places))
 
 
-def _of_found(change: Callable[[Found], Found]) -> Callable[..., Found]:
-    return lambda found, *given: change(found)
-
-
 def dropped(codes: Codes, rows: Rows, *places: Place) -> Iterator[Made]:
     """One fault for every code of every operator (None: of all): the partitioner lacks its rules."""
     for target, found in codes.items():
         for code in dict.fromkeys(found):
-            patched = judging(_of_found(less(code, target)), *places)
-            yield _made("dropped", f"{code}_of_{target or 'all'}", [_cases(rows, target or "", code)], patched)
+            name, cases = f"{code}_of_{target or 'all'}", [_cases(rows, target or "", code)]
+            yield _made("dropped", name, cases, judging(less(code, target), *places))
 
 
 def misnamed(codes: Codes, *places: Place) -> Iterator[Made]:
     """One fault for every code: the partitioner gives another reason."""
     for code in dict.fromkeys(code for found in codes.values() for code in found):
-        yield _made("misnamed", f"{code}_misnamed", [f"*/{code}/"], judging(_of_found(renamed(code)), *places))
+        yield _made("misnamed", f"{code}_misnamed", [f"*/{code}/"], judging(renamed(code), *places))
 
 
 def unstable(cases: str, *places: Place) -> Made:
     """Refuses every other time it is asked."""
     turns = count()
-
-    def refuse(found: Found, *given: Any) -> Found:
-        node = next(one for one in given if isinstance(one, fx.Node))
-        return (rejection(node, "mood", "none", "the mood must be good"),)
-
-    def patched() -> AbstractContextManager[Any]:
-        return judging(refuse, *places)() if next(turns) % 2 else together()
-
-    return _made("unstable", "moody", [cases], patched)
+    mood = Rejection("", "", "mood", "none", "the mood must be good")
+    refusing = judging(lambda found: (mood,), *places)
+    return _made("unstable", "moody", [cases], lambda: refusing() if next(turns) % 2 else together())
 
 
 # ------------------------------------------------------------------------------------ numbers
@@ -192,38 +184,40 @@ def _absolute(found: Any, default: Any) -> Any:
     return found if found is None else [abs(one) for one in found] if isinstance(found, list) else abs(found)
 
 
+def _turned(found: Any, default: Any) -> Any:
+    return found[::-1] if isinstance(found, (list, tuple)) else found
+
+
 def _texts(rule: Rule[Any]) -> set[Any]:
     found = functions(rule.check)
     held = (value for one in found for value in getclosurevars(one).nonlocals.values())
     return {text for text in (*held, *(text for one in found for text in one.__code__.co_consts)) if type(text) is str}
 
 
-def of_arguments(rules: Rules, rows: Rows, without: Sequence[str] = ()) -> Iterator[Made]:
+MISREAD: Mapping[str, tuple[Callable[[Any], bool], Callable[[Any, Any], Any]]] = {
+    "wrong_default": (lambda argument: argument.has_default_value(), lambda found, default: default),
+    "wrong_sign": (lambda argument: argument.name in SIGNED, _absolute),
+    "wrong_axis": (lambda argument: argument.name in ORDERED, _turned),
+}
+"""By kind, which arguments can be misread so, and how."""
+
+
+def of_arguments(rules: Rules, rows: Rows) -> Iterator[Made]:
     """An argument that rules read is taken for its default, without its sign, or in the opposite order."""
     cases = defaultdict[tuple[str, str], list[str]](list)
     for target, rule in ((target, rule) for target, found in rules.items() for rule in found):
         op, texts = find_overload(target), _texts(rule)
         for each in op._schema.arguments if op is not None else ():
             if each.name in texts and not each.kwarg_only and "Tensor" not in str(each.type):
-                for kind, holds in (
-                    ("wrong_default", each.has_default_value()),
-                    ("wrong_sign", each.name in SIGNED),
-                    ("wrong_axis", each.name in ORDERED),
-                ):
-                    if holds:
-                        cases[kind, each.name].append(_cases(rows, target, rule.code))
-    changes = {"wrong_default": lambda found, default: default, "wrong_sign": _absolute, "wrong_axis": _turned}
+                for kind in (kind for kind, (fits, _) in MISREAD.items() if fits(each)):
+                    cases[kind, each.name].append(_cases(rows, target, rule.code))
     for (kind, name), found in cases.items():
-        if f"{kind}_of_{name}" not in without:
-            yield _made(kind, f"{kind}_of_{name}", found, _misread(name, changes[kind]))
+        yield _made(kind, f"{kind}_of_{name}", found, _misread(name, MISREAD[kind][1]))
 
 
-def _turned(found: Any, default: Any) -> Any:
-    return found[::-1] if isinstance(found, (list, tuple)) else found
-
-
-def of_sizes(codes: Iterable[str]) -> Iterator[Made]:
-    """The rules of a code read the sizes of tensors in the opposite order."""
-    turned = reading("shape", lambda right: lambda node: right(node)[::-1])
-    for code in codes:
+def of_sizes(rules: Rules) -> Iterator[Made]:
+    """The rules of a code that read the sizes of tensors read each of the axis behind it."""
+    turned = reading("shape", lambda right: lambda node: (*right(node)[1:], *right(node)[:1]))
+    every = [(rule.code, one) for found in rules.values() for rule in found for one in functions(rule.check)]
+    for code in dict.fromkeys(code for code, one in every if nodes.shape in getclosurevars(one).globals.values()):
         yield _made("wrong_axis", f"{code}_of_turned_sizes", [f"*/{code}/"], asked(code, turned))

@@ -65,11 +65,11 @@ def test_a_dropped_bias_fails_the_float_gate_too() -> None:
 @pytest.mark.parametrize("row", ["aten.avg_pool2d.default", "aten.convolution.default"])
 def test_exchanged_axes_are_caught_where_the_axes_differ(row: str) -> None:
     """Strides of height and width exchanged: equal strides pass, the others give another shape or other numbers."""
-    broken = {r.case for r, _, _ in failures("strides_exchanged", row)}
-    right = {r.case for r in results("strides_exchanged", row) if r.verdict == "accept"} - broken
+    broken = {r.case for r, _, _ in failures("stride_h_exchanged", row)}
+    right = {r.case for r in results("stride_h_exchanged", row) if r.verdict == "accept"} - broken
     assert {case for case in broken if "stride" in case and "_1_2" in case}
     assert right
-    assert {check for _, check, _ in failures("strides_exchanged", row)} <= {
+    assert {check for _, check, _ in failures("stride_h_exchanged", row)} <= {
         "gate1",
         "gate2",
         "gate3",
@@ -85,8 +85,8 @@ def test_exchanged_axes_are_caught_where_the_axes_differ(row: str) -> None:
     [
         ("multiple_of_4", ("aten.mean.dim",), "Delegated, but the rule channels_multiple_of excludes it", None),
         ("bias_dropped", ("aten.addmm.default", "aten.mm.default"), "Wrong numbers", "have a bias"),
-        ("single_rounding", ("aten.convolution.default",), "Numbers 1 LSB off", "contain aten.convolution"),
-        ("strides_exchanged", ("aten.avg_pool2d.default",), "An error, DeviceError, in the stage 'run'", "height"),
+        ("half_up", ("aten.convolution.default",), "Numbers 1 LSB off", "contain aten.convolution"),
+        ("stride_h_exchanged", ("aten.avg_pool2d.default",), "An error, DeviceError, in the stage 'run'", "height"),
     ],
 )
 @pytest.mark.sampled(1)

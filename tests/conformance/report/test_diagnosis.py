@@ -56,6 +56,7 @@ MADE = {
     "rounding": {"offset"},
     "saturation": {"wrapped", "cut", "uncut"},
     "scale": {"scaled", "offset"},
+    "sizes": {"order", "places", "shifted", "scaled", "cut", "offset"},
     "ties": {"places", "indices"},
     "weights": {"scaled", "negated", "offset"},
     "zero_point": {"offset", "places"},
@@ -69,7 +70,7 @@ SHOWN_BY = {
 }
 """By kind of a fault of a partitioner that is no rule's, how its headline begins."""
 
-OF_OPTIONS = {"wrong_default"}
+OF_OPTIONS = {"wrong_default", "delegation"}
 """The kinds of a fault that may be told, without a rule, by how many delegates there are."""
 
 

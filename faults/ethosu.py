@@ -1,10 +1,14 @@
-"""The list of the Ethos-U backends' faults, made from rules, from TOSA's schema, and from schemes and kernels."""
+"""Broken copies of the Ethos-U backends, each with one fault that a vendor could ship.
+
+`assay mutate ethos-u55` tries them all; `assay certify npu_assay.faults.ethosu:half_away` certifies one.
+Those of Ethos-U85 that Ethos-U55 has as well have `u85_` before their name.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from inspect import getclosurevars
 from typing import Any
 from unittest.mock import patch
@@ -12,8 +16,8 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 
-from npu_assay.faults import Fault, Made, Patch, blobs, kernels, partitioning_with, rules, together, with_device
-from npu_assay.faults.listing import listed
+from npu_assay.faults import Fault, Patch, blobs, kernels, partitioning_with, rules, together, with_device
+from npu_assay.faults.listing import Listing, Made, named, rows
 from npu_assay.partitioners.common.machine import Kernel
 from npu_assay.partitioners.common.rescale import tosa_single_round
 from npu_assay.partitioners.ethosu import EthosUPartitioner, ethos_u55, ethos_u85, partitioner, tosa_format, tosa_schema
@@ -26,50 +30,82 @@ from npu_assay.partitioners.ethosu.kernels.numbers import Codes
 from npu_assay.partitioners.ethosu.support import common
 from npu_assay.partitioners.ethosu.support.common import EVERY_NODE
 from npu_assay.partitioners.ethosu.support.quantization import AROUND
-from npu_assay.partitioners.ethosu.support.rules import REFUSED, all_rules, rescale, supported_operators
+from npu_assay.partitioners.ethosu.support.rules import REFUSED, rescale, supported_operators
 from npu_assay.partitioners.ethosu.support.rules import RULES as LIMITS
 from npu_assay.partitioners.ethosu.tosa_model import TShape
 from npu_assay.partitioners.exir.backend import Backend
-from npu_assay.partitioners.exir.flatbuffer import Scalar
+
+KINDS = {
+    "implied": (
+        "dtype_of_all quantized_of_all quantized_inputs_of_all quantized_outputs_of_all io_dtype_of_all dims_of_all"
+        " indices_unused_of_all int32_indices_of_all window_within_of_all index_dtype_of_all"
+    ),
+    "refused": "offsets_dropped",
+    "attribute": "wrong_round wrong_min_val wrong_max_val wrong_pad",
+}
+"""By kind the faults that are of it, whatever they are derived from."""
+LEFT_OUT = {
+    "equal to the right backend: integers do not look at the field, or graphs have one value of it": (
+        "wrong_acc_type wrong_local_bound wrong_nan_mode wrong_rounding_mode"
+    ),
+    "equal to the right backend: RESCALE rounds halves up": "half_up",
+    "equal to the right backend: the results of the row are the same both ways": "LOGICAL_XOR_mirrored",
+    "equal to the right backend: no slope of a table lies between": "*_in_table_slope_of_*",
+    "equal to the right backend: other rules refuse ranks beyond": "*_in_rank_of_*",
+    "equal to the right backend: the rules that read it say the same": (
+        "wrong_axis_of_pad wrong_default_of_storage_offset wrong_sign_of_dims contiguous_of_turned_sizes"
+        " level_side_of_turned_sizes number_operand_of_turned_sizes"
+    ),
+}
+"""By reason, the derived faults that are in no list."""
+ON_CHIP = {
+    ethos_u55.name: {
+        "other rules of the operators imply it": "integer_operands_* rank_*",
+        "equal to the right backend: the rules of this chip that read it say the same": (
+            "window_side_of_turned_sizes padded_kernel_of_turned_sizes reduced_size_of_turned_sizes"
+        ),
+    },
+    ethos_u85.name: {
+        "other rules of the operators imply it": "max_elements_* no_bool_* weight_sum_* *_in_max_elements_of_*",
+        "every row of the table is supported": "unsupported_*",
+        "equal to the right backend: the rules of this chip that read it say the same": (
+            "wrong_axis_of_dims wrong_axis_of_kernel_size wrong_sign_of_dim mask_alone_of_turned_sizes"
+        ),
+    },
+}
+"""By chip the same of one chip."""
 
 # ------------------------------------------------------------------------------------ rules
 
 # Codes that no operator of a table can be refused for alone: what holds between operators, or elsewhere.
-BETWEEN = frozenset(
-    {"bounds", "condition_dtype", "control_flow", "no_conversion", "real_input", "real_output", "step", "unsupported"}
-)
-# Codes of a chip's rules that other rules of its operators imply; by whether it is Ethos-U55.
-IMPLIED = {True: {"integer_operands", "rank"}, False: {"max_channels", "max_elements", "no_bool", "weight_sum"}}
+BETWEEN = frozenset(("bounds", "condition_dtype", "control_flow", "no_conversion", "real_input", "real_output", "step"))
 JUDGES = ((EthosUPartitioner, "_all_rejections"), (partitioner, "partition_rejections"))
-# Ways to misread an argument after which every rule that reads it says the same.
-ALIKE_U55 = ("wrong_axis_of_pad", "wrong_default_of_storage_offset", "wrong_sign_of_dims")
-ALIKE_U85 = (*ALIKE_U55, "wrong_axis_of_dims", "wrong_axis_of_kernel_size", "wrong_sign_of_dim")
-TURNED_U55 = "batch cropped kernel_area kernel_height transposed_padding transposition"
-TURNED_U85 = "max_channels resize window_side window_within"
 
 
-def _codes(is_u55: bool) -> list[str]:
-    """The codes of the rules that a chip has."""
-    own = [rule for name in supported_operators(is_u55) for rule in LIMITS[name]]
-    elsewhere = {rule.code for rule in all_rules()} - {rule.code for rule in (*EVERY_NODE, *AROUND, rescale)}
-    elsewhere -= {one.code for one in own if getclosurevars(one.check).nonlocals.get("holds", is_u55) is is_u55}
-    every = dict.fromkeys(rule.code for rule in all_rules())
-    left_out = BETWEEN | IMPLIED[is_u55] | elsewhere
-    return [code for code in (*REFUSED, *every, *SENTENCES, "additional_check") if code not in left_out]
+def _limits(is_u55: bool) -> rules.Rules:
+    """The rules of a chip's operators."""
+    return {
+        name: [one for one in LIMITS[name] if getclosurevars(one.check).nonlocals.get("holds", is_u55) is is_u55]
+        for name in sorted(supported_operators(is_u55))
+    }
 
 
 def _rules(right: Backend) -> Iterator[Made]:
     is_u55 = right is ethos_u55
-    codes = {None: _codes(is_u55)}
-    names = supported_operators(is_u55) - {"aten.max_pool2d.default"}  # it is the one with indices by then
-    # Neighbors of their numbers change nothing: no slope of a table lies between, other rules see other ranks.
-    asked = {*codes[None]} - {"table_slope", "rank"}
-    known = {name: [rule for rule in LIMITS[name] if rule.code in asked] for name in sorted(names)}
+    limits = _limits(is_u55)
+    every = [one.code for one in (*EVERY_NODE, *AROUND, rescale, *(one for found in limits.values() for one in found))]
+    codes = {None: [code for code in (*REFUSED, *every, *SENTENCES, "additional_check") if code not in BETWEEN]}
+    # By then max pools are those with indices.
+    known = {
+        name: [one for one in found if one.code not in BETWEEN]
+        for name, found in limits.items()
+        if name != "aten.max_pool2d.default"
+    }
     yield from rules.dropped(codes, {}, *JUDGES)
     yield from rules.misnamed(codes, *JUDGES)
     yield from rules.of_numbers(known, {})
-    yield from rules.of_arguments(known, {}, ALIKE_U55 if is_u55 else ALIKE_U85)
-    yield from rules.of_sizes((TURNED_U55 if is_u55 else TURNED_U85).split())
+    yield from rules.of_arguments(known, {})
+    yield from rules.of_sizes(known)
     yield rules.unstable("aten.add.Tensor/int8/operator/accept/", *JUDGES)
     unmarked = partial(patch.object, common, "MARK", "_another_mark")
     cases = ("aten.add.Tensor/int8/quantized/",)
@@ -81,68 +117,29 @@ def _rules(right: Backend) -> Iterator[Made]:
 
 # ------------------------------------------------------------------------------------ blobs
 
-BEGINNINGS = {
-    "ARITHMETIC_RIGHT_SHIFT": "bitwise_right_shift",
-    "CLAMP": "hardtanh",
-    "CONCAT": "cat",
-    "CONV2D": "convolution",
-    "DEPTHWISE_CONV2D": "convolution",
-    "EQUAL": "eq.",
-    "GATHER": "index_select",
-    "GREATER": "gt.",
-    "GREATER_EQUAL": "ge.",
-    "LOGICAL_LEFT_SHIFT": "bitwise_left_shift",
-    "MATMUL": "bmm",
-    "NEGATE": "neg",
-    "PAD": "constant_pad",
-    "REDUCE_ANY": "any",
-    "REDUCE_MAX": "amax",
-    "REDUCE_MIN": "amin",
-    "REDUCE_SUM": "sum",
-    "RESCALE": "add",
-    "RESHAPE": "view",
-    "RESIZE": "upsample",
-    "REVERSE": "flip",
-    "SCATTER": "index_put",
-    "SELECT": "where",
-    "SLICE": "slice",
-    "TABLE": "sin.",
-    "TILE": "repeat",
-    "TRANSPOSE": "permute",
-    "TRANSPOSE_CONV2D": "convolution",
+SPECIAL = {
+    "of_32_bits": "linear.default/int16",
+    "in_float32": "linear.default/int16",
+    "multipliers_reversed": "linear.default/int8_per_channel",
+    "shifts_less": "linear.default/int8",
 }
-# Attributes that integers do not look at, or that have one value, at least on Ethos-U55.
-UNREAD = ("acc_type", "local_bound", "mode", "nan_mode", "rounding_mode")
-WIDE = {"of_32_bits": "linear.default/int16", "in_float32": "linear.default/int16"}
-SPECIAL = {**WIDE, "multipliers_reversed": "linear.default/int8_per_channel", "shifts_less": "linear.default/int8"}
+"""By name of a change, the rows that show it."""
 CONVOLUTIONS = "CONV2D DEPTHWISE_CONV2D TRANSPOSE_CONV2D"
 
 
-def _fields(code: str) -> blobs.Fields:
-    scalar = Scalar("int32")
-    found = tosa_schema.OPERATORS[code].attributes
-    return {name: (each.kind or scalar, next(iter(each.names)) if each.names else 0) for name, each in found.items()}
-
-
 def _form(right: Backend) -> blobs.Format:
-    begun = {code: BEGINNINGS.get(code, code.lower()) for code in tosa_schema.OPERATORS}
-    names = supported_operators(right is ethos_u55)
-    rows = {code: row for code, row in begun.items() if any(name.startswith(f"aten.{row}") for name in names)}
+    fields = {code: tuple(one.attributes) for code, one in tosa_schema.OPERATORS.items()}
+    begun = rows(fields, supported_operators(right is ethos_u55)) | SPECIAL
+    constants = {"tensors": "data", "shapes": "values"}
     return blobs.Format(
-        tosa_format.read,
-        tosa_format.write,
-        "operators",
-        "code",
-        "attributes",
-        {"tensors": "data", "shapes": "values"},
-        {code: _fields(code) for code in tosa_schema.OPERATORS},
-        rows | SPECIAL,
+        tosa_format.read, tosa_format.write, "operators", "code", "attributes", constants, fields, begun
     )
 
 
-def _blobs(form: blobs.Format) -> Iterator[Made]:
-    yield from blobs.of_fields(form, UNREAD)
-    yield from blobs.of_operators(form, "operator", "REDUCE_MAX REDUCE_MIN", "MAXIMUM MINIMUM", "GREATER GREATER_EQUAL")
+def _blobs(right: Backend) -> Iterator[Made]:
+    form = _form(right)
+    yield from blobs.of_fields(form)
+    yield from blobs.of_operators(form, "REDUCE_MAX REDUCE_MIN", "MAXIMUM MINIMUM", "GREATER GREATER_EQUAL")
     yield from blobs.of_operands(form, "SUB CONCAT SELECT MATMUL")
     yield from blobs.of_constants(
         form,
@@ -203,47 +200,53 @@ def _all_of_window(size: Any, kernel: tuple[int, int], stride: Any, padding: Any
     return torch.tensor(kernel[0] * kernel[1])
 
 
-SCHEMES = {
+SUMS = {
     "": tuple(f"aten.{row}/int8/operator/" for row in ("add.Tensor", "linear.default", "convolution.default")),
     "per_channel": ("aten.linear.default/int8_per_channel/operator/",),
 }
 CHANGES: dict[str, Any] = {
-    "mirrored": RULES.keys() - {"LOGICAL_XOR"},  # whose results are the same both ways
+    "mirrored": RULES,
     "one_more": ("AVG_POOL2D", "RESCALE", "REDUCE_SUM"),
     "axes_exchanged": ("RESIZE", "MAX_POOL2D"),
     "operands_exchanged": ("SUB", "GREATER"),
     "positive": ("MAX_POOL2D",),
-    "constant": ("TABLE",),
     "overwriting": ("CLAMP", "NEGATE"),
     "of_32_bits": ("CONV2D",),
     "in_float32": ("CONV2D",),
     "of_16_bits": ("CONV2D", "REDUCE_SUM", "MUL"),
-    "table_shifted": ("TABLE",),
-    "table_unsigned": ("TABLE",),
-    "table_clipped": ("TABLE",),
+    **dict.fromkeys(("constant", "table_shifted", "table_unsigned", "table_clipped"), ("TABLE",)),
 }
 
 
-def _kernels(form: blobs.Format) -> Iterator[Made]:
-    yield from kernels.of_schemes(_ending, SCHEMES, "half_up", "activation_ignored")
-    yield from kernels.of_kernels(RULES, form.rows, CHANGES)
-    yield from kernels.of_functions(RULES, form.rows, "REDUCE_MAX REDUCE_MIN", "MAXIMUM MINIMUM")
+def _kernels(right: Backend) -> Iterator[Made]:
+    begun = _form(right).rows
+    yield from kernels.of_schemes(_ending, SUMS)
+    yield from kernels.of_kernels(RULES, begun, CHANGES)
+    yield from kernels.of_functions(RULES, begun, "REDUCE_MAX REDUCE_MIN", "MAXIMUM MINIMUM")
     counted = partial(patch.object, pooling, "_counts", _all_of_window)
     cases = ("aten.avg_pool2d.default/int8/operator/",)
     yield "count_include_pad", "padding_counted", cases, partial(with_device, patched=counted)
 
 
-def catalogue(backend: Backend) -> tuple[Fault, ...]:
+# ------------------------------------------------------------------------------------ the lists
+
+
+def _listing(right: Backend) -> Listing:
+    made = {"partitioner": _rules, "compiler": _blobs, "device": _kernels}
+    stages = {stage: partial(each, right) for stage, each in made.items()}
+    kinds = KINDS | ({"implied": f"{KINDS['implied']} cropped_of_*"} if right is ethos_u55 else {})
+    return Listing(right, kinds, LEFT_OUT | ON_CHIP[right.name], **stages)
+
+
+LISTINGS = {right.name: _listing(right) for right in (ethos_u55, ethos_u85)}
+
+
+def catalogue(right: Backend) -> tuple[Fault, ...]:
     """The faults of Ethos-U85 for a backend of that name, else those of Ethos-U55."""
-    return _catalogue(backend.name)
+    return LISTINGS.get(right.name, LISTINGS[ethos_u55.name]).faults
 
 
-@cache
-def _catalogue(chip: str) -> tuple[Fault, ...]:
-    right = ethos_u85 if chip == ethos_u85.name else ethos_u55
-    form = _form(right)
-    return (
-        *listed("partitioner", right, _rules(right)),
-        *listed("compiler", right, _blobs(form)),
-        *listed("device", right, _kernels(form)),
-    )
+def __getattr__(name: str) -> Backend:
+    """The broken backend of that name."""
+    u55, u85 = LISTINGS.values()
+    return named(name.removeprefix("u85_"), u85) if name.startswith("u85_") else named(name, u55, u85)

@@ -1,22 +1,23 @@
-"""The list of Neutron's faults, made from its rules, from TFLite's schema, and from schemes and kernels."""
+"""Broken copies of the Neutron backend, each with one fault that a vendor could ship.
+
+`assay mutate neutron` tries them all; `assay certify npu_assay.faults.neutron:multiple_of_4` certifies one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cache
 from typing import Any
 from unittest.mock import patch
 
 import torch
 
-from npu_assay.faults import Fault, Made, Patch, blobs, kernels, rules, together
-from npu_assay.faults.listing import listed
+from npu_assay.faults import Fault, Patch, blobs, kernels, rules, together
+from npu_assay.faults.listing import Listing, Made, named, rows
 from npu_assay.partitioners.common.int8 import conv, elementwise, matmul, output, pool
 from npu_assay.partitioners.common.machine import Kernel
 from npu_assay.partitioners.common.rescale import double_rounder
 from npu_assay.partitioners.exir.backend import Backend
-from npu_assay.partitioners.exir.flatbuffer import Scalar
 from npu_assay.partitioners.neutron import (
     NeutronPartitioner,
     NeutronTargetSpec,
@@ -36,18 +37,39 @@ from npu_assay.partitioners.neutron.support.stage import DATA_ONLY, NEUTRAL
 from npu_assay.partitioners.neutron.target import TARGETS
 from npu_assay.reference.affine import Affine
 
+NEWER = "release_1_4_"
+"""What the names of the faults of that release begin with here."""
+KINDS = {
+    "implied": (
+        "quantized_of_* indices_unused_of_* memory_format_given_of_* static_shape_of_*clone* max_rank_of_*clone*"
+        " static_shape_of_aten.view_copy.default *max_input_rank_of_aten.view_copy.default"
+    ),
+    "refused": "TANH_for_LOGISTIC LOGISTIC_for_TANH scales_* constants_shared",
+    "attribute": "wrong_alpha wrong_beta wrong_adj_? wrong_align_corners wrong_half_pixel_centers wrong_fused_*",
+}
+"""By kind the faults that are of it, whatever they are derived from."""
+LEFT_OUT = {
+    "no program breaks the rule: torch has no such operator, or makes no such tensor": (
+        "*rank_of_aten.addmm.default *rank_of_aten.mm.default *rank_of_aten.bmm.default"
+        " static_shape_of_aten.upsample_nearest2d.vec"
+    ),
+    "no program breaks the rule: with the same scale in and out, the sum is too large for memory first": (
+        "rescale_of_aten.mean.dim"
+    ),
+    "equal to the right backend: the rules that read it say the same": (
+        "max_size_of_turned_sizes same_shape_of_turned_sizes any_dim_multiple_of_of_turned_sizes"
+        " channel_and_batch_padding_of_turned_sizes"
+    ),
+    "equal to the right backend: the device does not look at the field": (
+        "wrong_asymmetric_quantize_inputs wrong_keep_num_dims wrong_new_shape wrong_pot_scale_int16"
+        " wrong_quantized_bias_type"
+    ),
+    "a hole: no case pads with an infinity": "wrong_default_of_value",
+}
+"""By reason, the derived faults that are in no list."""
+
 # ------------------------------------------------------------------------------------ rules
 
-# Pairs of a code and an operator that no program breaks: torch has no such operator, or makes no such tensor.
-IMPOSSIBLE = frozenset(
-    {
-        ("rank", "aten.addmm.default"),
-        ("rank", "aten.mm.default"),
-        ("rank", "aten.bmm.default"),
-        ("static_shape", "aten.upsample_nearest2d.vec"),
-        ("rescale", "aten.mean.dim"),  # with the same scale in and out, the sum is too large for memory first
-    }
-)
 # Rows that a pass makes other operators of: their cases are those of the rows.
 ROWS = {
     "aten.max_pool2d_with_indices.default": "aten.max_pool",
@@ -55,27 +77,20 @@ ROWS = {
     "dim_order_ops._clone_dim_order.default": "aten.dim_order_ops._clone_dim_order.default",
 }
 JUDGES = ((partitioner, "node_rejections"), (partitioner, "stage_rejections"))
-TURNED = "channels_multiple_of positions batch static_bias transposed output_divides_input scale sliced_dim_multiple_of"
-# Ways to misread an argument after which every rule that reads it says the same, or stops.
-ALIKE = ("wrong_default_of_value", "wrong_sign_of_dims")
 
 
-def _codes(target: str, release: str) -> Iterator[str]:
+def _codes(target: str, release: str) -> list[str]:
     row = operators(release)[target]
-    found = ["quantized", "static_shape", *(rule.code for rule in RULES_OF[release][target])]
-    found += [rule.code for rule in row.stage]
-    if target in DATA_ONLY or target in NEUTRAL:
-        found.append("not_alone")
-    if row.problem is not None:
-        found.append("rescale")
-    return (code for code in found if (code, target) not in IMPOSSIBLE)
+    found = [*(rule.code for rule in RULES_OF[release][target]), *(rule.code for rule in row.stage)]
+    alone = ["not_alone"] if target in DATA_ONLY or target in NEUTRAL else []
+    return ["quantized", "static_shape", *found, *alone, *([] if row.problem is None else ["rescale"])]
 
 
-def _dropped(release: str = FIRST) -> Iterator[Made]:
+def _dropped(release: str) -> Iterator[Made]:
     """One fault for every rule of every operator that the release before does not have as it is."""
     before = {} if release == FIRST else RULES_OF[RELEASES[RELEASES.index(release) - 1]]
     targets = [target for target, found in RULES_OF[release].items() if before.get(target) != found]
-    return rules.dropped({target: list(_codes(target, release)) for target in targets}, ROWS, *JUDGES)
+    return rules.dropped({target: _codes(target, release) for target in targets}, ROWS, *JUDGES)
 
 
 def with_macs(macs: int) -> Backend:
@@ -91,85 +106,36 @@ def with_macs(macs: int) -> Backend:
 
 def _rules() -> Iterator[Made]:
     first = RULES_OF[FIRST]
-    possible = {target: [r for r in first[target] if (r.code, target) not in IMPOSSIBLE] for target in first}
     yield from (
         (kind, f"multiple_of_{macs}", ("aten.mean.dim/channels_multiple_of/",), lambda _, macs=macs: with_macs(macs))
         for kind, macs in (("loosened", 4), ("tightened", 16))
     )
     yield rules.unstable("aten.abs.default/operator/", *JUDGES)
-    yield from _dropped()
-    yield from rules.misnamed({target: list(_codes(target, FIRST)) for target in first}, *JUDGES)
-    yield from rules.of_numbers(possible, ROWS)
-    yield from rules.of_arguments(possible, ROWS, ALIKE)
-    yield from rules.of_sizes(TURNED.split())
+    yield from _dropped(FIRST)
+    yield from rules.misnamed({target: _codes(target, FIRST) for target in first}, *JUDGES)
+    yield from rules.of_numbers(first, ROWS)
+    yield from rules.of_arguments(first, ROWS)
+    yield from rules.of_sizes(first)
 
 
 # ------------------------------------------------------------------------------------ blobs
 
 PRODUCTS = "CONV_2D DEPTHWISE_CONV_2D FULLY_CONNECTED"
-BEGINNINGS = {
-    "AVERAGE_POOL_2D": "avg_pool2d",
-    "BATCH_MATMUL": "bmm",
-    "CONCATENATION": "cat",
-    "CONV_2D": "convolution",
-    "DEPTHWISE_CONV_2D": "convolution",
-    "FULLY_CONNECTED": "addmm",
-    "LOGISTIC": "sigmoid",
-    "MAX_POOL_2D": "max_pool2d",
-    "PAD": "constant_pad",
-    "PADV2": "constant_pad",
-    "REDUCE_MAX": "amax",
-    "REDUCE_MIN": "amin",
-    "RELU6": "hardtanh",
-    "RELU_0_TO_1": "hardtanh",
-    "RELU_N1_TO_1": "hardtanh",
-    "RESHAPE": "view",
-    "RESIZE_BILINEAR": "upsample_bilinear",
-    "RESIZE_NEAREST_NEIGHBOR": "upsample_nearest",
-    "SOFTMAX": "_softmax",
-    "TRANSPOSE": "permute",
-    "TRANSPOSE_CONV": "convolution",
-}
-# Fields whose default is all that the compiler writes, or that the device does not look at.
-UNREAD = (
-    "asymmetric_quantize_inputs",
-    "fused_activation_function",
-    "keep_num_dims",
-    "new_shape",
-    "pot_scale_int16",
-    "quantized_bias_type",
-    "weights_format",
-)
-
-
-def _fields(code: str) -> blobs.Fields:
-    table, enums = tflite_schema.OPTIONS.get(tflite_schema.OPERATORS[code].options), tflite_schema.ENUMS
-    return {
-        name: (kind, enums[name][0] if name in enums else kind.default if isinstance(kind, Scalar) else ())
-        for name, (_, kind) in (table.fields.items() if table else ())
-    }
 
 
 def _form(release: str) -> blobs.Format:
-    begun = {code: BEGINNINGS.get(code, code.lower()) for code in tflite_schema.OPERATORS}
-    rows = {code: row for code, row in begun.items() if any(n.startswith(f"aten.{row}") for n in RULES_OF[release])}
-    schema = {code: _fields(code) for code in tflite_schema.OPERATORS}
-    return blobs.Format(
-        tflite.read,
-        tflite.write,
-        "operators",
-        "code",
-        "options",
-        {"tensors": "data"},
-        schema,
-        {**rows, "bias_less": "addmm"},
-    )
+    tables = {code: tflite_schema.OPTIONS.get(one.options) for code, one in tflite_schema.OPERATORS.items()}
+    fields = {code: tuple(table.fields) if table else () for code, table in tables.items()}
+    begun = rows(tflite_schema.OPERATORS, RULES_OF[release]) | {"bias_less": "addmm"}
+    constants = {"tensors": "data"}
+    return blobs.Format(tflite.read, tflite.write, "operators", "code", "options", constants, fields, begun)
 
 
-def _blobs(form: blobs.Format) -> Iterator[Made]:
-    yield from blobs.of_fields(form, UNREAD)
-    yield from blobs.of_operators(form, "fused_activation", "RELU RELU6", "RELU_0_TO_1 RELU_N1_TO_1")
-    yield from blobs.of_operators(form, "operator", "LOGISTIC TANH", "AVERAGE_POOL_2D MAX_POOL_2D")
+def _blobs() -> Iterator[Made]:
+    form = _form(FIRST)
+    yield from blobs.of_fields(form)
+    yield from blobs.of_operators(form, "RELU RELU6", "RELU_0_TO_1 RELU_N1_TO_1", "LOGISTIC TANH")
+    yield from blobs.of_operators(form, "AVERAGE_POOL_2D MAX_POOL_2D")
     yield from blobs.of_operands(form, "BATCH_MATMUL CONCATENATION")
     yield from blobs.of_constants(
         form,
@@ -183,8 +149,8 @@ def _blobs(form: blobs.Format) -> Iterator[Made]:
         ("attribute", "begin", "SLICE", 1, "dropped earlier"),
         ("padding", "pads", "PAD PADV2", 1, "sides_exchanged"),
         ("padding", "pad_code", "PADV2", 2, "dropped"),
-        ("axis", "axes", "MEAN", 1, "less"),
-        ("axis", "size", "RESIZE_BILINEAR RESIZE_NEAREST_NEIGHBOR", 1, "reversed"),
+        ("sizes", "axes", "MEAN", 1, "less"),
+        ("sizes", "size", "RESIZE_BILINEAR RESIZE_NEAREST_NEIGHBOR", 1, "reversed"),
         ("per_channel", "slopes", "PRELU", 1, "reversed"),
     )
     yield from blobs.shared(form, ["CONV_2D"])
@@ -211,7 +177,7 @@ def _ending(finish: kernels.Finish) -> Patch:
     return lambda: together(*(patch.object(module, "double_round_stage", stage) for module in modules))
 
 
-SCHEMES = {
+SUMS = {
     "": ("aten.convolution.default/operator/",),
     "ties": ("aten.mean.dim/operator/", "aten.add.Tensor/operator/"),
 }
@@ -225,47 +191,43 @@ CHANGES: dict[str, Any] = {
 }
 
 
-def _kernels(form: blobs.Format) -> Iterator[Made]:
-    yield from kernels.of_schemes(_ending, SCHEMES)
-    yield from kernels.of_kernels(RULES, form.rows, CHANGES)
-    yield from kernels.of_functions(RULES, form.rows, "AVERAGE_POOL_2D MAX_POOL_2D")
+def _kernels() -> Iterator[Made]:
+    begun = _form(FIRST).rows
+    yield from kernels.of_schemes(_ending, SUMS)
+    yield from kernels.of_kernels(RULES, begun, CHANGES)
+    yield from kernels.of_functions(RULES, begun, "AVERAGE_POOL_2D MAX_POOL_2D")
 
 
 # ------------------------------------------------------------------------------------ the lists
 
 
+def _rules_of_1_4() -> Iterator[Made]:
+    cases = ("aten.add.Tensor/broadcast/at_limit",)
+    yield "release", "of_1_3", cases, lambda right: replace(right, partitioner=NeutronPartitioner)
+    yield from _dropped("1.4")
+
+
+def _kernels_of_1_4() -> Iterator[Made]:
+    begun = _form("1.4").rows
+    yield from kernels.of_functions(RULES, begun, "MAXIMUM MINIMUM", "REDUCE_MAX REDUCE_MIN", "SUM MEAN")
+    yield from kernels.of_kernels(RULES, begun, {"table_shifted": ("EXP", "LOG")})
+
+
+LISTING = Listing(backend, KINDS, LEFT_OUT, partitioner=_rules, compiler=_blobs, device=_kernels)
+LISTING_1_4 = Listing(backend_1_4, KINDS, LEFT_OUT, partitioner=_rules_of_1_4, device=_kernels_of_1_4)
+
+
 def catalogue(right: Backend) -> tuple[Fault, ...]:
     """All faults of Neutron."""
-    return _catalogue()
-
-
-@cache
-def _catalogue() -> tuple[Fault, ...]:
-    form, made = _form(FIRST), _rules()
-    return (
-        *listed("partitioner", backend, made),
-        *listed("compiler", backend, _blobs(form)),
-        *listed("device", backend, _kernels(form)),
-    )
+    return LISTING.faults
 
 
 def catalogue_1_4(right: Backend) -> tuple[Fault, ...]:
     """The faults of what release 1.4 changes."""
-    return _catalogue_1_4()
+    return LISTING_1_4.faults
 
 
-@cache
-def _catalogue_1_4() -> tuple[Fault, ...]:
-    rows = _form("1.4").rows
-    older = (
-        "release",
-        "of_1_3",
-        ("aten.add.Tensor/broadcast/at_limit",),
-        lambda right: replace(right, partitioner=NeutronPartitioner),
-    )
-    groups = ("MAXIMUM MINIMUM", "REDUCE_MAX REDUCE_MIN", "SUM MEAN")
-    return (
-        *listed("partitioner", backend_1_4, (older, *_dropped("1.4"))),
-        *listed("device", backend_1_4, kernels.of_functions(RULES, rows, *groups)),
-        *listed("device", backend_1_4, kernels.of_kernels(RULES, rows, {"table_shifted": ("EXP", "LOG")})),
-    )
+def __getattr__(name: str) -> Backend:
+    """The broken backend of that name; after `release_1_4_` one of that release."""
+    listing = LISTING_1_4 if name.startswith(NEWER) else LISTING
+    return named(name.removeprefix(NEWER), listing)
