@@ -37,7 +37,7 @@ from npu_assay.partitioners.exir.backend import Backend
 
 KINDS = {
     "implied": (
-        "dtype_of_all quantized_of_all quantized_inputs_of_all quantized_outputs_of_all io_dtype_of_all dims_of_all"
+        "dtype_of_all quantized_of_all quantized_inputs_of_all quantized_outputs_of_all io_dtype_of_all"
         " indices_unused_of_all int32_indices_of_all window_within_of_all index_dtype_of_all"
     ),
     "refused": "offsets_dropped",
@@ -50,8 +50,8 @@ LEFT_OUT = {
     ),
     "equal to the right backend: RESCALE rounds halves up": "half_up",
     "equal to the right backend: the results of the row are the same both ways": "LOGICAL_XOR_mirrored",
-    "equal to the right backend: no slope of a table lies between": "*_in_table_slope_of_*",
-    "equal to the right backend: other rules refuse ranks beyond": "*_in_rank_of_*",
+    "equal to the right backend: no slope of a table lies between": "HALF_more_in_* MAX_SLOPE_* 128_* 32768_*",
+    "equal to the right backend: other rules refuse ranks beyond": "*_wider_in_rank_of_*",
     "equal to the right backend: the rules that read it say the same": (
         "wrong_axis_of_pad wrong_default_of_storage_offset wrong_sign_of_dims contiguous_of_turned_sizes"
         " level_side_of_turned_sizes number_operand_of_turned_sizes"
@@ -66,7 +66,9 @@ ON_CHIP = {
         ),
     },
     ethos_u85.name: {
-        "other rules of the operators imply it": "max_elements_* no_bool_* weight_sum_* *_in_max_elements_of_*",
+        "other rules of the operators imply it": (
+            "max_elements_* no_bool_* weight_sum_* *_in_max_elements_of_* *_in_weight_sum_of_*"
+        ),
         "every row of the table is supported": "unsupported_*",
         "equal to the right backend: the rules of this chip that read it say the same": (
             "wrong_axis_of_dims wrong_axis_of_kernel_size wrong_sign_of_dim mask_alone_of_turned_sizes"
@@ -209,6 +211,7 @@ CHANGES: dict[str, Any] = {
     "one_more": ("AVG_POOL2D", "RESCALE", "REDUCE_SUM"),
     "axes_exchanged": ("RESIZE", "MAX_POOL2D"),
     "operands_exchanged": ("SUB", "GREATER"),
+    "largest_wraps": ("NEGATE",),
     "positive": ("MAX_POOL2D",),
     "overwriting": ("CLAMP", "NEGATE"),
     "of_32_bits": ("CONV2D",),

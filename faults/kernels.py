@@ -117,6 +117,10 @@ def next_up(x: Tensor) -> Tensor:
     return (x.long() + 1).clamp(max=torch.iinfo(x.dtype).max).to(x.dtype)
 
 
+def _largest_as_smallest(x: Tensor) -> Tensor:
+    return x.masked_fill(x == torch.iinfo(x.dtype).max, torch.iinfo(x.dtype).min)
+
+
 def _wrapped(x: Tensor) -> Tensor:
     return ((x.to(torch.int64) + (1 << 31)) % (1 << 32) - (1 << 31)).to(x.dtype)
 
@@ -127,6 +131,7 @@ CHANGES: Mapping[str, tuple[str, Change]] = {
     "one_more_bit": ("ties", after(next_up)),
     "axes_exchanged": ("axis", after(lambda y: y.transpose(1, 2).reshape(y.shape))),
     "operands_exchanged": ("operands", lambda site, kernel: lambda *values: kernel(*values[::-1])),
+    "largest_wraps": ("saturation", after(_largest_as_smallest)),
     "positive": ("padding", after(lambda y: y.clamp(min=0))),
     "constant": ("constant", after(torch.zeros_like)),
     "overwriting": ("memory", _overwriting),

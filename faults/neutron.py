@@ -64,7 +64,9 @@ LEFT_OUT = {
         "wrong_asymmetric_quantize_inputs wrong_keep_num_dims wrong_new_shape wrong_pot_scale_int16"
         " wrong_quantized_bias_type"
     ),
+    "equal to the right backend: no multiple lies between": "4096_*_in_max_channels_of_*",
     "a hole: no case pads with an infinity": "wrong_default_of_value",
+    "a hole: the case beyond the limit is larger": "65536_more_in_*",
 }
 """By reason, the derived faults that are in no list."""
 
@@ -186,6 +188,7 @@ CHANGES: dict[str, Any] = {
     "one_more": ("AVERAGE_POOL_2D", "FULLY_CONNECTED", "RESIZE_BILINEAR", "SOFTMAX"),
     "positive": ("MAX_POOL_2D",),
     "constant": ("LOGISTIC",),
+    "largest_wraps": ("ABS",),
     "overwriting": ("ABS", "LEAKY_RELU"),
     **dict.fromkeys(("table_shifted", "table_unsigned", "table_clipped"), ("LOGISTIC", "TANH", "LEAKY_RELU")),
 }

@@ -83,6 +83,10 @@ def unstable(cases: str, *places: Place) -> Made:
 # ------------------------------------------------------------------------------------ numbers
 
 
+SMALL = 16
+"""Numbers up to this that are written in a function are places and ranks, not limits."""
+
+
 def functions(check: object) -> list[FunctionType]:
     """The function of a rule and those of its vendor, and of several, that it calls."""
     found: list[FunctionType] = []
@@ -98,7 +102,7 @@ def functions(check: object) -> list[FunctionType]:
 
 
 def _is_of_rules(module: str) -> bool:
-    return ".partitioners." in module and ".exir." not in module
+    return ".partitioners." in module and ".exir." not in module and ".lowering." not in module
 
 
 def _others(name: str, value: Any) -> Iterator[tuple[str, str, Any]]:
@@ -113,18 +117,23 @@ def _others(name: str, value: Any) -> Iterator[tuple[str, str, Any]]:
             yield "tightened", f"{name}_fewer", value[1:]
 
 
+def _numbers(one: FunctionType) -> Iterator[tuple[str, Any, Any]]:
+    """The names, numbers and places of what a function reads: its module, cells, and itself for those written in it."""
+    cells = dict(zip(one.__code__.co_freevars, one.__closure__ or (), strict=True))
+    read = getclosurevars(one)
+    for name, value in {**read.globals, **read.nonlocals}.items():
+        yield name, value, cells.get(name, one.__globals__)
+    yield from ((str(n), n, one) for n in one.__code__.co_consts if type(n) is int and n > SMALL)
+
+
 def of_numbers(rules: Rules, rows: Rows) -> Iterator[Made]:
     """Every number that rules compare with is another; where several rules share it, it is for all of them."""
     cases = defaultdict[tuple[int, str], list[str]](list)
     made: dict[tuple[int, str], tuple[str, Any, Any]] = {}
     for target, rule in ((target, rule) for target, found in rules.items() for rule in found):
-        for one in functions(rule.check):
-            cells = dict(zip(one.__code__.co_freevars, one.__closure__ or (), strict=True))
-            read = getclosurevars(one)
-            for name, value in {**read.globals, **read.nonlocals}.items():
-                place = cells.get(name, one.__globals__)
-                cases[id(place), name].append(_cases(rows, target, rule.code))
-                made.setdefault((id(place), name), (f"{rule.code}_of_{target}", value, place))
+        for name, value, place in (each for one in functions(rule.check) for each in _numbers(one)):
+            cases[id(place), name].append(_cases(rows, target, rule.code))
+            made.setdefault((id(place), name), (f"{rule.code}_of_{target}", value, place))
     for key, (name, value, place) in made.items():
         for kind, how, other in _others(key[1], value):
             yield _made(kind, f"{how}_in_{name}", cases[key], partial(_holding, place, key[1], other))
@@ -132,16 +141,20 @@ def of_numbers(rules: Rules, rows: Rows) -> Iterator[Made]:
 
 @contextmanager
 def _holding(place: Any, name: str, value: Any) -> Iterator[None]:
-    """Another value of a module's name or of a function's cell."""
+    """Another value of a module's name, of a function's cell, or of a number that is written in a function."""
     if isinstance(place, dict):
         with patch.dict(place, {name: value}):
             yield
         return
-    right, place.cell_contents = place.cell_contents, value
+    kept = "__code__" if isinstance(place, FunctionType) else "cell_contents"
+    right = getattr(place, kept)
+    if kept == "__code__":
+        value = right.replace(co_consts=tuple(value if str(each) == name else each for each in right.co_consts))
+    setattr(place, kept, value)
     try:
         yield
     finally:
-        place.cell_contents = right
+        setattr(place, kept, right)
 
 
 # ------------------------------------------------------------------------------------ arguments and sizes

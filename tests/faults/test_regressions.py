@@ -127,7 +127,7 @@ APPLIES = {
         "xnnpack",
         "transposed_groups_of_aten.convolution.default",
     ),
-    "pytorch/executorch#20558 convolution, even kernel, padding 'same'": ("ethos-u55", "pad_exchanged"),
+    "pytorch/executorch#20558 convolution, even kernel, padding 'same'": ("ethos-u55", "wrong_pad"),
     "pytorch/executorch#20517 convolution 'same' and relu": ("neutron", "pads_sides_exchanged"),
     "pytorch/executorch#21829 slice behind a convolution, other scales": (
         "neutron",
@@ -170,7 +170,7 @@ APPLIES = {
     ),
     "pytorch/executorch#13844 shared biases": ("neutron", "constants_shared"),
     "pytorch/executorch#21607 operator without a lowering": ("neutron", "no_lowering"),
-    "pytorch/executorch#11697 dilation ignored": ("neutron", "dilation_h_factor_lost"),
+    "pytorch/executorch#11697 dilation ignored": ("neutron", "wrong_dilation_h_factor"),
     "pytorch/executorch#19676 bias dropped": ("neutron", "bias_dropped"),
     "pytorch/executorch#903 depthwise convolution, scales per channel": ("neutron", "scales_first_for_all"),
     "google/XNNPACK#11036 rank past the limit": ("xnnpack", "max_rank_of_aten.abs.default"),
