@@ -229,7 +229,7 @@ def of_arguments(rules: Rules, rows: Rows) -> Iterator[Made]:
 
 
 def of_sizes(rules: Rules) -> Iterator[Made]:
-    """The rules of a code that read the sizes of tensors read each of the axis behind it."""
+    """The rules of a code that read the sizes of tensors read each of the next axis."""
     turned = reading("shape", lambda right: lambda node: (*right(node)[1:], *right(node)[:1]))
     every = [(rule.code, one) for found in rules.values() for rule in found for one in functions(rule.check)]
     for code in dict.fromkeys(code for code, one in every if nodes.shape in getclosurevars(one).globals.values()):

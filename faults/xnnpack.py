@@ -42,6 +42,7 @@ LEFT_OUT = {
     "another rule of the operator implies it": (
         "max_rank_of_aten.avg_pool2d.default max_rank_of_aten.bmm.default max_rank_of_aten.convolution.default"
         " max_rank_of_aten.max_pool2d.default max_rank_of_aten.mean.dim max_rank_of_aten.upsample_bilinear2d.vec"
+        " rank_of_aten.linear.default"
     ),
     "equal to the right backend: the rules that read it say the same": (
         "wrong_axis_of_pad open_sizes_of_turned_sizes weight_axis_of_turned_sizes static_*_of_turned_sizes"

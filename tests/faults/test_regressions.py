@@ -6,17 +6,16 @@ are made below. What says nothing of partitioners, compilers or devices like the
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 from unittest.mock import patch
 
 import pytest
 from torch import fx
 
+from benchmarks.people import Holds, checking
 from npu_assay.conformance.cases import cases_for
 from npu_assay.conformance.mutation.trial import trial
 from npu_assay.conformance.programs.graph import Case
-from npu_assay.conformance.record.results import CaseResult
 from npu_assay.conformance.run.one_case import run_case
 from npu_assay.conformance.table import Table, load_table
 from npu_assay.faults import Fault, compiling_with, partitioning_with, with_device
@@ -32,31 +31,14 @@ from npu_assay.partitioners.neutron import backend as neutron
 from npu_assay.partitioners.neutron.device.operators import RULES as DEVICE
 from npu_assay.partitioners.neutron.device.site import Site
 from npu_assay.partitioners.neutron.operators import LOWERINGS
-from npu_assay.partitioners.neutron.support.rule import Context, Rule
 from npu_assay.partitioners.neutron.support.rules import RULES
 from npu_assay.partitioners.xnnpack import backend as xnnpack
 
+AVERAGE, CONV, POOL = "aten.avg_pool2d.default", "aten.convolution.default", "aten.max_pool2d_with_indices.default"
 RIGHT = {"neutron": neutron, "xnnpack": xnnpack, "ethos-u55": ethos_u55}
 
 
 # ------------------------------------------------------------------------------------ made here
-
-
-def _first_stride(node: fx.Node, context: Context) -> str | None:
-    """Reads a stride without looking whether there is one."""
-    strides: tuple[int, ...] = argument(node, 2, "stride", ())
-    return None if strides[0] in (1, 2) else "stride"
-
-
-def _second_stride(node: fx.Node, context: Context) -> str | None:
-    """Reads the stride of a width that a convolution of one dimension has not."""
-    strides: tuple[int, ...] = argument(node, 3, "stride", ())
-    return None if strides[1] > 0 else "stride"
-
-
-def _default_refused(node: fx.Node, context: Context) -> str | None:
-    """Refuses the default, whatever the padding."""
-    return "count_include_pad = True" if argument(node, 5, "count_include_pad", True) else None
 
 
 def _mirrored_single_channel(site: Site, kernel: Kernel) -> Kernel:
@@ -64,10 +46,13 @@ def _mirrored_single_channel(site: Site, kernel: Kernel) -> Kernel:
     return kernel if site.x.shape[-1] != 1 else lambda codes: kernel(codes.flip(2))
 
 
-def instead(target: str, code: str, check: Callable[[fx.Node, Context], str | None]) -> Backend:
-    """A partitioner with another function for one rule of one operator."""
-    found = tuple(Rule(each.code, each.sentence, check) if each.code == code else each for each in RULES[target])
-    return partitioning_with(neutron, lambda: patch.dict(RULES, {target: found}))
+def strides(node: fx.Node, position: int) -> tuple[int, ...]:
+    return tuple(argument(node, position, "stride", ()))
+
+
+def instead(target: str, code: str, holds: Holds) -> Backend:
+    """A partitioner with another question for one rule of one operator."""
+    return partitioning_with(neutron, lambda: patch.dict(RULES, {target: checking(RULES[target], code, holds)}))
 
 
 def _without_lowering() -> Backend:
@@ -75,39 +60,21 @@ def _without_lowering() -> Backend:
     return compiling_with(neutron, lambda: patch.dict(LOWERINGS, others, clear=True))
 
 
-MADE = (
-    Fault(
-        "empty_stride",
-        "partitioner",
-        "crash",
-        instead("aten.max_pool2d_with_indices.default", "stride_h", _first_stride),
-        ("aten.max_pool2d*/stride_h/",),
+MADE = {
+    # strides are read without looking whether there are any, or two
+    "empty_stride": (instead(POOL, "stride_h", lambda node, _: strides(node, 2)[0] < 3), "aten.max_pool2d*/stride_h/"),
+    "short_stride": (instead(CONV, "spatial_rank", lambda node, _: strides(node, 3)[1] > 0), f"{CONV}/spatial_rank/"),
+    # the default is refused, whatever the padding
+    "default_refused": (
+        instead(AVERAGE, "count_include_pad", lambda node, _: not argument(node, 5, "count_include_pad", True)),
+        f"{AVERAGE}/count_include_pad/",
     ),
-    Fault(
-        "short_stride",
-        "partitioner",
-        "crash",
-        instead("aten.convolution.default", "spatial_rank", _second_stride),
-        ("aten.convolution.default/spatial_rank/", "aten.convolution.default/operator/"),
+    "single_channel": (
+        with_device(neutron, operator(DEVICE, _mirrored_single_channel, "CONV_2D", "DEPTHWISE_CONV_2D", "ABS")),
+        f"{CONV}/operator/",
     ),
-    Fault(
-        "default_refused",
-        "partitioner",
-        "tightened",
-        instead("aten.avg_pool2d.default", "count_include_pad", _default_refused),
-        ("aten.avg_pool2d.default/count_include_pad/",),
-    ),
-    Fault(
-        "single_channel",
-        "device",
-        "layout",
-        with_device(
-            neutron, operator(DEVICE, _mirrored_single_channel, "CONV_2D", "DEPTHWISE_CONV_2D", "LEAKY_RELU", "ABS")
-        ),
-        ("aten.convolution.default/operator/", "aten.abs.default/operator/"),
-    ),
-    Fault("no_lowering", "compiler", "crash", _without_lowering(), ("aten.neg.default/operator/",)),
-)
+    "no_lowering": (_without_lowering(), "aten.neg.default/operator/"),
+}
 
 # ------------------------------------------------------------------------------------ issue -> fault
 
@@ -205,20 +172,16 @@ DOES_NOT_APPLY = {
 @cache
 def of(vendor: str) -> tuple[dict[str, Fault], Table, tuple[Case, ...]]:
     make = {"neutron": of_neutron, "xnnpack": of_xnnpack, "ethos-u55": of_ethosu}[vendor]
-    faults = (*make(RIGHT[vendor]), *(MADE if vendor == "neutron" else ()))
+    made = {name: Fault(name, "device", "shipped", found[0], found[1:]) for name, found in MADE.items()}
     table = load_table(RIGHT[vendor].table)
-    return {fault.name: fault for fault in faults}, table, tuple(cases_for(table))
+    return made | {fault.name: fault for fault in make(RIGHT[vendor])}, table, tuple(cases_for(table))
 
 
 @pytest.mark.parametrize("issue", APPLIES)
 def test_what_was_shipped_once_is_noticed(issue: str) -> None:
     vendor, name = APPLIES[issue]
     faults, table, cases = of(vendor)
-
-    def right(case: Case) -> CaseResult:
-        return run_case(case, RIGHT[vendor], table)
-
-    outcome = trial(faults[name], table, cases, right, limit=0)
+    outcome = trial(faults[name], table, cases, lambda case: run_case(case, RIGHT[vendor], table), limit=0)
     assert outcome.killed, outcome
 
 
