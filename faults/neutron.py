@@ -42,7 +42,8 @@ NEWER = "release_1_4_"
 KINDS = {
     "implied": (
         "quantized_of_* indices_unused_of_* memory_format_given_of_* static_shape_of_*clone* max_rank_of_*clone*"
-        " static_shape_of_aten.view_copy.default max_input_rank_of_* limit_more_in_max_input_rank_of_*"
+        " static_shape_of_aten.view_copy.default max_input_rank_of_aten.view_copy.default"
+        " limit_more_in_max_input_rank_of_*"
     ),
     "refused": "TANH_for_LOGISTIC LOGISTIC_for_TANH scales_* constants_shared",
     "attribute": "wrong_alpha wrong_beta wrong_adj_? wrong_align_corners wrong_half_pixel_centers wrong_fused_*",

@@ -79,7 +79,7 @@ def test_exchanged_axes_are_caught_where_the_axes_differ(row: str) -> None:
     [
         ("multiple_of_4", ("aten.mean.dim",), "Delegated, but the rule channels_multiple_of excludes it", None),
         ("bias_dropped", ("aten.addmm.default", "aten.mm.default"), "Wrong numbers", "have a bias"),
-        ("half_up", ("aten.convolution.default",), "Numbers 1 LSB off", "contain aten.convolution"),
+        ("FULLY_CONNECTED_one_more", ("aten.addmm.default",), "Numbers 1 LSB off", "contain aten.addmm"),
         ("stride_h_exchanged", ("aten.avg_pool2d.default",), "An error, DeviceError, in the stage 'run'", "height"),
     ],
 )
