@@ -44,6 +44,8 @@ KINDS = {
     "attribute": "wrong_round wrong_min_val wrong_max_val wrong_pad",
 }
 """By kind the faults that are of it, whatever they are derived from."""
+IMPLIED = {ethos_u55.name: "cropped_of_*", ethos_u85.name: "dims_of_all"}
+"""By chip more that are implied."""
 LEFT_OUT = {
     "equal to the right backend: integers do not look at the field, or graphs have one value of it": (
         "wrong_acc_type wrong_local_bound wrong_nan_mode wrong_rounding_mode"
@@ -237,7 +239,7 @@ def _kernels(right: Backend) -> Iterator[Made]:
 def _listing(right: Backend) -> Listing:
     made = {"partitioner": _rules, "compiler": _blobs, "device": _kernels}
     stages = {stage: partial(each, right) for stage, each in made.items()}
-    kinds = KINDS | ({"implied": f"{KINDS['implied']} cropped_of_*"} if right is ethos_u55 else {})
+    kinds = KINDS | {"implied": f"{KINDS['implied']} {IMPLIED[right.name]}"}
     return Listing(right, kinds, LEFT_OUT | ON_CHIP[right.name], **stages)
 
 
