@@ -45,7 +45,7 @@ KINDS = {
         " static_shape_of_aten.view_copy.default max_input_rank_of_aten.view_copy.default"
         " limit_more_in_max_input_rank_of_*"
     ),
-    "refused": "TANH_for_LOGISTIC LOGISTIC_for_TANH scales_* constants_shared",
+    "refused": "TANH_for_LOGISTIC LOGISTIC_for_TANH scales_* constants_shared wrong_sign_of_dims",
     "attribute": "wrong_alpha wrong_beta wrong_adj_? wrong_align_corners wrong_half_pixel_centers wrong_fused_*",
 }
 """By kind the faults that are of it, whatever they are derived from."""

@@ -152,7 +152,6 @@ def test_the_right_backend_passes_the_same_cases(name: str) -> None:
     ],
 )
 def test_a_broken_backend_is_found_by_its_name(spec: str, table: str, case: str, check: str) -> None:
-    """As `assay certify npu_assay.faults.xnnpack:half_up` finds it."""
     names = tuple(one.id for one in cases_for(load_table(table)) if one.id.startswith(case))
     results = run_chunk(Job(f"npu_assay.faults.{spec}", table), names)
     assert check in {failure.check for result in results for failure in result.failures}

@@ -66,9 +66,10 @@ MADE = {
 
 SHOWN_BY = {
     "unstable": ("Other tags, bytes or outputs", "Rejected for mood"),
+    "refused": (symptoms.REFUSED, "An error"),
     "grouping": ("An error, ContractError", "Tagged", "Other tags", "Outputs of another"),
 }
-"""By kind of a fault of a partitioner that is no rule's, how its headline begins."""
+"""By kind of a fault that is no rule's and no number's, how its headline begins."""
 
 OF_OPTIONS = {"wrong_default", "delegation"}
 """The kinds of a fault that may be told, without a rule, by how many delegates there are."""
