@@ -114,7 +114,7 @@ def named(fault: Fault, finding: Finding) -> bool:
         return what.startswith(SHOWN_BY[fault.kind])
     if fault.stage == "partitioner":
         of_rules = ("Delegated, but the rule", "Rejected for", symptoms.ABSENT, "Tagged")
-        renamed = fault.kind == "misnamed" and what == RENAMED
+        renamed = fault.kind in ("misnamed", "implied") and what == RENAMED
         return renamed or what.startswith(of_rules) or (fault.kind in OF_OPTIONS and what == symptoms.GROUPED)
     if what.startswith(symptoms.REFUSED):
         return fault.stage == "compiler"
