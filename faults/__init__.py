@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -89,9 +89,6 @@ def partitioning_with(backend: Backend, patched: Patch) -> Backend:
         return made
 
     return replace(backend, partitioner=partitioner)
-
-
-Catalogue: TypeAlias = Callable[[Backend], Sequence[Fault]]
 
 
 # ------------------------------------------------------------------------------------ compilers
