@@ -37,7 +37,7 @@ TABLES = {"neutron": "neutron@1.3", "xnnpack": "xnnpack@1.5", "ethos-u85": "etho
 FAILING, TRIED = 8, 300
 """So many failing cases are enough of a fault, and so many cases are tried."""
 MADE = {
-    "accumulator": {"wrapped", "offset", "cut", "places"},
+    "accumulator": {"wrapped", "offset", "cut", "places", "constant"},
     "attribute": {"shifted", "order", "sided", "scaled", "offset", "cut", "uncut", "places", "negated"},
     "axis": {"order", "places", "shifted", "scaled"},
     "bias": {"offset", "places"},
@@ -45,8 +45,8 @@ MADE = {
     "count": {"scaled", "offset", "places", "cut"},
     "function": {"sided", "uncut", "cut", "negated", "offset", "scaled"},
     "count_include_pad": {"places", "scaled"},
-    "fused_activation": {"cut", "uncut"},
-    "layout": {"order", "places", "shifted", "scaled", "offset"},
+    "fused_activation": {"cut", "uncut", "constant"},
+    "layout": {"order", "places", "shifted", "scaled", "offset", "indices"},
     "lut": {"cut", "uncut", "places", "offset", "scaled", "shifted"},
     "operands": {"order", "negated", "places"},
     "operator": {"cut", "uncut", "negated", "order", "scaled", "offset"},
