@@ -7,9 +7,9 @@ A catalogue is a function that takes the right backend and returns its faults. `
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -58,7 +58,37 @@ class Fault:
         return f"{self.stage}/{self.kind}/{self.name}"
 
 
-Catalogue: TypeAlias = Callable[[Backend], Sequence[Fault]]
+def together(*patches: AbstractContextManager[Any]) -> AbstractContextManager[Any]:
+    """Several patches as one."""
+    stack = ExitStack()
+    for each in patches:
+        stack.enter_context(each)
+    return stack
+
+
+def _under(patched: Patch, function: Callable[..., Any]) -> Callable[..., Any]:
+    def apply(*given: Any) -> Any:
+        with patched():
+            return function(*given)
+
+    return apply
+
+
+def partitioning_with(backend: Backend, patched: Patch) -> Backend:
+    """A backend whose partitioner judges under a patch."""
+
+    def partitioner(**options: Any) -> Any:
+        made = backend.partitioner(**options)
+        preserved = made.ops_to_not_decompose
+
+        def ops_to_not_decompose(program: Any) -> Any:
+            ops, keep = preserved(program)
+            return ops, None if keep is None else _under(patched, keep)
+
+        vars(made).update(partition=_under(patched, made.partition), ops_to_not_decompose=ops_to_not_decompose)
+        return made
+
+    return replace(backend, partitioner=partitioner)
 
 
 # ------------------------------------------------------------------------------------ compilers
@@ -85,12 +115,7 @@ def rewriting(backend: Backend, change: Callable[[bytes], bytes]) -> Backend:
 
 def compiling_with(backend: Backend, patched: Patch) -> Backend:
     """A backend whose compiler runs under a patch."""
-
-    def preprocess(program: torch.export.ExportedProgram, specs: list[CompileSpec]) -> PreprocessResult:
-        with patched():
-            return backend.details.preprocess(program, specs)
-
-    return with_compiler(backend, preprocess)
+    return with_compiler(backend, _under(patched, backend.details.preprocess))
 
 
 # ------------------------------------------------------------------------------------ devices
@@ -129,11 +154,3 @@ def less(code: str, target: str | None = None) -> Callable[[Found], Found]:
 def renamed(code: str, other: str = "mood") -> Callable[[Found], Found]:
     """Rejections of which some give another reason."""
     return lambda found: tuple(replace(one, code=other) if one.code == code else one for one in found)
-
-
-def named(name: str, faults: Sequence[Fault], module: str) -> Backend:
-    """The broken backend of the fault of that name, for a module's `__getattr__`. Raises AttributeError."""
-    for fault in faults:
-        if fault.name == name:
-            return fault.backend
-    raise AttributeError(f"module {module!r} has no attribute {name!r}")

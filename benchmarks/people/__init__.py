@@ -9,14 +9,15 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
 from torch import fx
 
-from npu_assay.faults import Patch, compiling_with, with_device
+from npu_assay.faults import compiling_with, partitioning_with, with_device
+from npu_assay.faults import together as together
 from npu_assay.partitioners.exir import Backend
 from npu_assay.partitioners.exir.rules import Rule
 
@@ -63,35 +64,11 @@ def fault(right: Backend, stage: str, rows: str, source: str) -> Callable[[Made]
 
 def _broken(right: Backend, stage: str, how: Any) -> Backend:
     if stage == "rule":
-        return _partitioning_with(right, how)
+        return partitioning_with(right, how)
     if stage == "compiler":
         return compiling_with(right, how)
     found = how()
     return replace(right, runtime=found.runtime) if isinstance(found, Backend) else with_device(right, how)
-
-
-def _partitioning_with(right: Backend, patched: Patch) -> Backend:
-    """A backend whose partitioner judges under a patch."""
-
-    def under(function: Callable[..., Any]) -> Callable[..., Any]:
-        def apply(*arguments: Any) -> Any:
-            with patched():
-                return function(*arguments)
-
-        return apply
-
-    def partitioner(**options: Any) -> Any:
-        made = right.partitioner(**options)
-        preserved = made.ops_to_not_decompose
-
-        def ops_to_not_decompose(program: Any) -> Any:
-            ops, keep = preserved(program)
-            return ops, None if keep is None else under(keep)
-
-        made.partition, made.ops_to_not_decompose = under(made.partition), ops_to_not_decompose
-        return made
-
-    return replace(right, partitioner=partitioner)
 
 
 Holds = Callable[[fx.Node, Any], bool]
@@ -104,14 +81,6 @@ def checking(rules: Iterable[Rule[Any]], code: str, holds: Holds) -> tuple[Rule[
         return None if holds(node, context) else "something else"
 
     return tuple(replace(rule, check=check) if rule.code == code else rule for rule in rules)
-
-
-def together(*patches: AbstractContextManager[Any]) -> AbstractContextManager[Any]:
-    """Several patches as one."""
-    stack = ExitStack()
-    for each in patches:
-        stack.enter_context(each)
-    return stack
 
 
 def calling(module: Any, name: str, function: Callable[..., Any]) -> AbstractContextManager[Any]:

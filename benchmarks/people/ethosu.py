@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, fx
 
 from benchmarks.people import Holds, calling, checking, fault, wrapped
-from npu_assay.faults.ethosu.device import after, operator
+from npu_assay.faults.kernels import after, operator
 from npu_assay.partitioners.ethosu import ethos_u55, ethos_u85
 from npu_assay.partitioners.ethosu.device import operators
 from npu_assay.partitioners.ethosu.device.site import Site
@@ -149,7 +149,7 @@ def first_image_only() -> Any:
     def change(site: Site, kernel: Any) -> Any:
         return lambda *values: kernel(*values)[:1].expand(site.y.shape[0], -1, -1, -1).clone()
 
-    return operator("DEPTHWISE_CONV2D", change)
+    return operator(operators.RULES, change, "DEPTHWISE_CONV2D")()
 
 
 @fault(ethos_u55, "device", "mean or sum", "tensorflow/tflite-micro#3597")
@@ -160,7 +160,7 @@ def sums_of_16_bits() -> Any:
         low, high = site.spans[0]
         return after(wrapped)(site, kernel) if low >= -255 and high <= 255 else kernel
 
-    return operator("REDUCE_SUM", change)
+    return operator(operators.RULES, change, "REDUCE_SUM")()
 
 
 @fault(ethos_u55, "device", "permute_copy", "pytorch/executorch#7285")
@@ -174,7 +174,7 @@ def transposed_backwards() -> Any:
         back = sorted(range(len(order)), key=order.__getitem__)
         return lambda x: x.permute(back).reshape(site.y.shape).contiguous()
 
-    return operator("TRANSPOSE", change)
+    return operator(operators.RULES, change, "TRANSPOSE")()
 
 
 @fault(ethos_u85, "rule", "gather", "pytorch/executorch#14169")
@@ -259,13 +259,15 @@ def extreme_in_first_scale() -> Patched:
 @fault(ethos_u85, "device", "bmm", "uxlfoundation/oneDNN#4149")
 def first_matrix_for_all() -> Any:
     """All batches are multiplied by the first matrix."""
-    return operator("MATMUL", lambda site, right: lambda a, b: right(a, b[:1].expand_as(b).contiguous()), ethos_u85)
+    return operator(
+        operators.RULES, lambda site, right: lambda a, b: right(a, b[:1].expand_as(b).contiguous()), "MATMUL"
+    )()
 
 
 @fault(ethos_u85, "device", "amax", "openvinotoolkit/openvino#5494")
 def maximum_from_zero() -> Any:
     """The largest number is looked for from 0 on."""
-    return operator("REDUCE_MAX", after(lambda x: x.clamp(min=0)), ethos_u85)
+    return operator(operators.RULES, after(lambda x: x.clamp(min=0)), "REDUCE_MAX")()
 
 
 @fault(ethos_u85, "device", "max_pool2d", "pytorch/executorch#16534")

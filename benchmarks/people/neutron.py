@@ -10,13 +10,14 @@ import torch
 from torch import Tensor, fx
 
 from benchmarks.people import Holds, checking, fault
-from npu_assay.faults.neutron.device import operator
+from npu_assay.faults.kernels import operator
 from npu_assay.partitioners.common.int8 import elementwise
 from npu_assay.partitioners.common.int8.output import bounds
 from npu_assay.partitioners.common.rescale import double_rounder
 from npu_assay.partitioners.exir.compiling import axis_of, bind
 from npu_assay.partitioners.exir.nodes import argument, rank
 from npu_assay.partitioners.neutron import backend as neutron
+from npu_assay.partitioners.neutron.device.operators import RULES as DEVICE
 from npu_assay.partitioners.neutron.device.site import Site
 from npu_assay.partitioners.neutron.formats import channel_dim
 from npu_assay.partitioners.neutron.lowering import convolution, layout, matmul
@@ -140,7 +141,7 @@ def softmax_first_row() -> Any:
 
         return apply
 
-    return operator(change, "SOFTMAX")
+    return operator(DEVICE, change, "SOFTMAX")()
 
 
 @fault(neutron, "device", "add or mul", "tensorflow/tflite-micro#3627")

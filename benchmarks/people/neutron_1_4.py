@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, fx
 
 from benchmarks.people import Holds, calling, checking, count, fault, wrapped
-from npu_assay.faults.neutron.device import operator
+from npu_assay.faults.kernels import operator
 from npu_assay.partitioners.common.int8 import elementwise, pool
 from npu_assay.partitioners.common.int8.output import double_round_stage
 from npu_assay.partitioners.common.rescale import quantize_multiplier
@@ -18,6 +18,7 @@ from npu_assay.partitioners.common.rules import qparams_change
 from npu_assay.partitioners.exir.nodes import operand, shape
 from npu_assay.partitioners.exir.qdq import input_qparams, output_qparams
 from npu_assay.partitioners.neutron import backend_1_4 as neutron
+from npu_assay.partitioners.neutron.device.operators import RULES as DEVICE
 from npu_assay.partitioners.neutron.lowering import elementwise as lowering
 from npu_assay.partitioners.neutron.lowering import reduction
 from npu_assay.partitioners.neutron.operators import LOWERINGS
@@ -121,7 +122,7 @@ def maximum_in_place() -> Any:
     def kernel(p: Tensor, q: Tensor) -> Tensor:
         return torch.maximum(p, q, out=p) if q.shape == p.shape else torch.maximum(p, q)
 
-    return operator(lambda site, right: kernel, "MAXIMUM")
+    return operator(DEVICE, lambda site, right: kernel, "MAXIMUM")()
 
 
 @fault(neutron, "device", "mul", "tensorflow/tensorflow#35461")

@@ -38,7 +38,7 @@ GUESSES = (
     ("waivers", "conformance/record/waivers.py", "load_waivers"),
     ("the gates", "conformance/judge/gates.py", "gate1"),
     ("how a table is read", "conformance/table/parsing.py", "parse_table"),
-    ("the faults of Neutron", "faults/neutron/catalogue.py", "catalogue"),
+    ("the faults of Neutron", "faults/neutron.py", "catalogue"),
 )
 
 

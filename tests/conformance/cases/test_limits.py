@@ -16,7 +16,7 @@ from npu_assay.conformance.programs.graph import Case, Ref
 from npu_assay.conformance.run.one_case import run_case
 from npu_assay.conformance.run.tagging import prepare, tag
 from npu_assay.conformance.table import Table
-from npu_assay.faults.neutron.partitioner import with_macs
+from npu_assay.faults.neutron import with_macs
 
 MULTIPLES = (
     "channels_multiple_of",

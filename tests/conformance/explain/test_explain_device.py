@@ -26,7 +26,7 @@ from npu_assay.conformance.explain.layers import coded_by, layers_of, look_at
 from npu_assay.conformance.explain.lowered import Lowered, lower, origins
 from npu_assay.conformance.explain.models import Quantized, model_of, quantize
 from npu_assay.conformance.explain.record import Layer
-from npu_assay.faults.neutron.catalogue import catalogue
+from npu_assay.faults.neutron import catalogue
 from npu_assay.partitioners.exir import Backend
 from npu_assay.partitioners.exir.ops import DEQUANTIZE, QUANTIZE, target_name
 from npu_assay.partitioners.neutron import backend

@@ -37,15 +37,16 @@ TABLES = {"neutron": "neutron@1.3", "xnnpack": "xnnpack@1.5", "ethos-u85": "etho
 FAILING, TRIED = 8, 300
 """So many failing cases are enough of a fault, and so many cases are tried."""
 MADE = {
-    "accumulator": {"wrapped", "offset", "cut", "places"},
+    "accumulator": {"wrapped", "offset", "cut", "places", "constant"},
     "attribute": {"shifted", "order", "sided", "scaled", "offset", "cut", "uncut", "places", "negated"},
     "axis": {"order", "places", "shifted", "scaled"},
     "bias": {"offset", "places"},
     "constant": {"constant"},
+    "count": {"scaled", "offset", "places", "cut"},
     "function": {"sided", "uncut", "cut", "negated", "offset", "scaled"},
     "count_include_pad": {"places", "scaled"},
-    "fused_activation": {"cut", "uncut"},
-    "layout": {"order", "places", "shifted", "scaled", "offset"},
+    "fused_activation": {"cut", "uncut", "constant"},
+    "layout": {"order", "places", "shifted", "scaled", "offset", "indices"},
     "lut": {"cut", "uncut", "places", "offset", "scaled", "shifted"},
     "operands": {"order", "negated", "places"},
     "operator": {"cut", "uncut", "negated", "order", "scaled", "offset"},
@@ -55,6 +56,7 @@ MADE = {
     "rounding": {"offset"},
     "saturation": {"wrapped", "cut", "uncut"},
     "scale": {"scaled", "offset"},
+    "sizes": {"order", "places", "shifted", "scaled", "cut", "offset"},
     "ties": {"places", "indices"},
     "weights": {"scaled", "negated", "offset"},
     "zero_point": {"offset", "places"},
@@ -64,11 +66,12 @@ MADE = {
 
 SHOWN_BY = {
     "unstable": ("Other tags, bytes or outputs", "Rejected for mood"),
+    "refused": (symptoms.REFUSED, "An error"),
     "grouping": ("An error, ContractError", "Tagged", "Other tags", "Outputs of another"),
 }
-"""By kind of a fault of a partitioner that is no rule's, how its headline begins."""
+"""By kind of a fault that is no rule's and no number's, how its headline begins."""
 
-OF_OPTIONS = {"wrong_default"}
+OF_OPTIONS = {"wrong_default", "delegation"}
 """The kinds of a fault that may be told, without a rule, by how many delegates there are."""
 
 
@@ -111,7 +114,7 @@ def named(fault: Fault, finding: Finding) -> bool:
         return what.startswith(SHOWN_BY[fault.kind])
     if fault.stage == "partitioner":
         of_rules = ("Delegated, but the rule", "Rejected for", symptoms.ABSENT, "Tagged")
-        renamed = fault.kind == "misnamed" and what == RENAMED
+        renamed = fault.kind in ("misnamed", "implied") and what == RENAMED
         return renamed or what.startswith(of_rules) or (fault.kind in OF_OPTIONS and what == symptoms.GROUPED)
     if what.startswith(symptoms.REFUSED):
         return fault.stage == "compiler"
