@@ -79,10 +79,7 @@ MADE = {
 # ------------------------------------------------------------------------------------ issue -> fault
 
 APPLIES = {
-    "pytorch/executorch#3567 max_pool2d with ceil_mode": (
-        "neutron",
-        "ceil_mode_of_aten.max_pool2d_with_indices.default",
-    ),
+    "pytorch/executorch#3567 max_pool2d with ceil_mode": ("neutron", f"ceil_mode_of_{POOL}"),
     "pytorch/executorch#7354 max_pool2d, stride beyond the kernel": (
         "xnnpack",
         "stride_within_kernel_of_aten.max_pool2d.default",
@@ -90,9 +87,9 @@ APPLIES = {
     "pytorch/executorch#21488 max_pool2d, empty stride": ("neutron", "empty_stride"),
     "pytorch/executorch#10965 convolution, stride of one number": ("neutron", "short_stride"),
     "pytorch/executorch#8462 transposed convolution, output_padding": ("ethos-u55", "output_padding_of_all"),
-    "pytorch/executorch#11730 transposed convolution, groups and scales per channel": (
+    "pytorch/executorch#11730 transposed convolution, groups, scales per channel": (
         "xnnpack",
-        "transposed_groups_of_aten.convolution.default",
+        f"transposed_groups_of_{CONV}",
     ),
     "pytorch/executorch#20558 convolution, even kernel, padding 'same'": ("ethos-u55", "wrong_pad"),
     "pytorch/executorch#20517 convolution 'same' and relu": ("neutron", "pads_sides_exchanged"),
@@ -131,10 +128,7 @@ APPLIES = {
     "pytorch/executorch#19550 add with broadcasting": ("neutron", "same_shape_of_aten.add.Tensor"),
     "pytorch/executorch#22435 one channel": ("neutron", "single_channel"),
     "pytorch/executorch#14580 cat, multiple of channels": ("neutron", "channels_multiple_of_of_aten.cat.default"),
-    "pytorch/executorch#20804 transposed convolution, one output channel": (
-        "neutron",
-        "transposed_of_aten.convolution.default",
-    ),
+    "pytorch/executorch#20804 transposed convolution, one output channel": ("neutron", f"transposed_of_{CONV}"),
     "pytorch/executorch#13844 shared biases": ("neutron", "constants_shared"),
     "pytorch/executorch#21607 operator without a lowering": ("neutron", "no_lowering"),
     "pytorch/executorch#11697 dilation ignored": ("neutron", "wrong_dilation_h_factor"),
@@ -152,10 +146,7 @@ APPLIES = {
         "static_output_size_of_aten.upsample_bilinear2d.vec",
     ),
     "pytorch/executorch#14735 constants in another order": ("neutron", "weights_transposed"),
-    "onnxruntime/onnxruntime-qnn#739 one bias for different input scales": (
-        "neutron",
-        "static_bias_of_aten.convolution.default",
-    ),
+    "onnxruntime/onnxruntime-qnn#739 one bias for different input scales": ("neutron", f"static_bias_of_{CONV}"),
 }
 DOES_NOT_APPLY = {
     "pytorch/executorch#8891": "the device refuses to start; none here has a way of its own to quantize per tensor",
