@@ -80,10 +80,7 @@ MADE = {
 
 APPLIES = {
     "pytorch/executorch#3567 max_pool2d with ceil_mode": ("neutron", f"ceil_mode_of_{POOL}"),
-    "pytorch/executorch#7354 max_pool2d, stride beyond the kernel": (
-        "xnnpack",
-        "stride_within_kernel_of_aten.max_pool2d.default",
-    ),
+    "pytorch/executorch#7354 max_pool2d, long strides": ("xnnpack", "stride_within_kernel_of_aten.max_pool2d.default"),
     "pytorch/executorch#21488 max_pool2d, empty stride": ("neutron", "empty_stride"),
     "pytorch/executorch#10965 convolution, stride of one number": ("neutron", "short_stride"),
     "pytorch/executorch#8462 transposed convolution, output_padding": ("ethos-u55", "output_padding_of_all"),
@@ -93,7 +90,7 @@ APPLIES = {
     ),
     "pytorch/executorch#20558 convolution, even kernel, padding 'same'": ("ethos-u55", "wrong_pad"),
     "pytorch/executorch#20517 convolution 'same' and relu": ("neutron", "pads_sides_exchanged"),
-    "pytorch/executorch#21829 slice behind a convolution, other scales": (
+    "pytorch/executorch#21829 slice of a convolution, other scales": (
         "neutron",
         "same_qparams_of_aten.slice_copy.Tensor",
     ),
@@ -141,7 +138,7 @@ APPLIES = {
     "pytorch/pytorch#33466 scale of a product beyond its limit": ("xnnpack", "requant_scale_of_aten.linear.default"),
     "microsoft/onnxruntime#27375 average pool, padding": ("ethos-u55", "padding_counted"),
     "onnxruntime/onnxruntime-qnn#381 mean of another rank": ("neutron", "rank_of_aten.mean.dim"),
-    "pytorch/executorch#7131 upsample to a size that is not known": (
+    "pytorch/executorch#7131 upsample to an open size": (
         "xnnpack",
         "static_output_size_of_aten.upsample_bilinear2d.vec",
     ),
