@@ -38,6 +38,8 @@ LINES: tuple[Shape, ...] = (
     *((1, 16, 16), (1, 24, 16), (1, 1, 16), (1, 7, 16), (1, 9, 16), (1, 7, 8), (2, 8, 16), (8, 8, 16), (8, 16)),
     *((1, 16), (1, 8, 7), (1, 8, 64)),
 )
+LONG: Shape = (1, 8, 515)
+"""More than 4096 numbers, in as many channels as the plain line has."""
 SIDES = (2, (2,), (2, 3), (1, 1), (1, 4), (4, 1), (3, 2))
 STEPS = ((), 2, (2,), (2, 2), (1, 1), (1, 2), (2, 3), (1, 5), (2, 9), (3, 1), (4, 2), (9, 3))
 EDGES = (0, 1, (1,), (1, 0), (0, 1), (1, 1))
@@ -55,7 +57,7 @@ def _kernels(*kernels: Any) -> tuple[tuple[str, Callable[[Shape], Call]], ...]:
 def _pool(name: str, golden: str | None = None, **more: Any) -> Operator:
     """Over images, or over lines, with each of their arguments as something else."""
     if "1d" in name:
-        return Operator(name, golden, behind((3,), (2,)), (1, 8, 16), LINES, _kernels((2,), (3,)), **more)
+        return Operator(name, golden, behind((3,), (2,)), (1, 8, 16), LINES, _kernels((2,), (3,)), large=LONG, **more)
     maxima = "max" in name
     return Operator(
         name,

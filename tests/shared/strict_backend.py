@@ -56,6 +56,10 @@ def _strides(node: fx.Node) -> tuple[int, int]:
     return _pair(node, 3 if isinstance(node.args[1], fx.Node) else 2, "stride")
 
 
+def _is_pool(node: fx.Node) -> bool:
+    return not isinstance(node.args[1], fx.Node)
+
+
 def _reach(node: fx.Node) -> bool:
     dilation = _pair(node, 5, "dilation")
     return any(k * d > 64 for k, d in zip(_kernel(node), dilation, strict=True))
@@ -110,7 +114,7 @@ LIMITS: Mapping[str, Rule[Any]] = MappingProxyType(
             "reach": lambda node: _of_images(node) and _reach(node),
             "odd_kernels": lambda node: _of_images(node) and not {*_kernel(node)} <= {1, 3, 5},
             "weights_fit": lambda node: not _wide(node) and torch.Size(shape(node.args[1])).numel() > 2**19,
-            "strides": lambda node: _of_images(node) and not {*_strides(node)} <= {1, 2, 4},
+            "strides": lambda node: (_of_images(node) or _is_pool(node)) and not {*_strides(node)} <= {1, 2, 4},
             "in_lanes": lambda node: not _wide(node) and _size(node, 0, 1) % 16 != 0,
             "out_lanes": lambda node: not _wide(node) and shape(node)[1] % 8 != 0,
             "area": _large_kernel,

@@ -182,7 +182,7 @@ def test_a_third_knob_mends_what_breaks_one_constraint() -> None:
     broken = [(each, [c for c, said in each.look.truths.items() if said is False]) for each in domain.tried]
     alone = [(each, codes[0]) for each, codes in broken if each.turns and len(codes) == 1]
     mended = 0
-    for each, code in alone[:20]:
+    for each, code in alone[:60]:
         moving = domain._moving(code)
         for found in domain.further(each, code):
             (first, (name, _)) = found.turns

@@ -31,7 +31,7 @@ FORMS = [
     "aten.linear.default/fp32/operator/accept/no_bias",
     "aten.linear.default/fp32/static_weights/outside/weights_are_an_input",
     "aten.linear.default/static_int8_per_channel/operator/context/then_relu",
-    "aten.max_pool2d.default/static_int8/operator/accept/open_axis_0_and_2_and_3",
+    "aten.max_pool2d.default/static_int8/operator/accept/open_axis_2_and_3",
     "dim_order_ops._to_dim_order_copy.default/fp32/no_conversion/outside/float16",
     "dim_order_ops._to_dim_order_copy.default/static_int8/operator/accept/channels_last",
 ]
