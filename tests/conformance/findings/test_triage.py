@@ -147,6 +147,7 @@ CALLED_THEN = {
     ),
     f"{_AVERAGE}/int8/operator/accept/kernel_size_list_2": f"{_AVERAGE}/int8/operator/accept/one_number",
     f"{_ADAPTIVE}/int8/operator/accept/rank_3": f"{_ADAPTIVE}/int16/rank/at_limit/3",
+    f"{_ADAPTIVE}/int8/batch/at_limit/rank_3": f"{_ADAPTIVE}/int16/rank/at_limit/3",
     f"{_AVERAGE}/int8/kernel_height/outside/far_window_n_1_1_past": f"{_AVERAGE}/int8/kernel_height/outside/257_rows",
     f"{_AVERAGE}/int8/max_channels/outside/far_image_of_channels_1_past": f"{_AVERAGE}/int8/max_channels/outside/65537",
     f"{_MAX}/int8/max_channels/outside/far_image_of_channels_1_past": f"{_MAX}/int8/max_channels/outside/65537",
