@@ -38,7 +38,7 @@ from npu_assay.partitioners.neutron.target import TARGETS
 from npu_assay.reference.affine import Affine
 
 NEWER = "release_1_4_"
-"""What the names of the faults of that release begin with here."""
+"""The beginning of the names of that release's faults in this module."""
 KINDS = {
     "implied": (
         "quantized_of_* indices_unused_of_* memory_format_given_of_* static_shape_of_*clone* max_rank_of_*clone*"

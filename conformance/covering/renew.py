@@ -26,8 +26,8 @@ from npu_assay.conformance.covering.looks import Look, Place, looks, places
 from npu_assay.conformance.covering.measure import measure
 from npu_assay.conformance.covering.pairs import Pairing, pairings
 from npu_assay.conformance.covering.proofs import searched
-from npu_assay.conformance.covering.witnessed import as_changes
-from npu_assay.conformance.predicates.definitions import defined
+from npu_assay.conformance.covering.witnessed import as_data
+from npu_assay.conformance.predicates.definitions import Defined, defined
 from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.table import FOLDER as TABLES
 from npu_assay.conformance.table import Table, load_table
@@ -45,12 +45,8 @@ def renewed(table: Table, again: bool, only: Sequence[str] = ()) -> dict[str, An
         asked = not only or row.name in only or f"{row.name}/{precision}" in only
         if not asked or (key in known and not again):
             continue
-        own = defined(table, row, precision)
-        chosen, proofs = searched(own, looked[place], every[place])
-        seen = [*looked[place], *(each.look for each in chosen)]
-        shown = _shown([each for constraint in own for each in owed(constraint, seen)], pairings(own, seen))
-        new = {"cases": as_changes(chosen, every[place]), **proofs}
-        if is_fuller(shown, len(chosen), before[place], known.get(key)):
+        new, shown = _searched(defined(table, row, precision), looked[place], every[place])
+        if is_fuller(shown, len(new["cases"]), before[place], known.get(key)):
             found[key] = new
         write(table, found)  # a search that is stopped goes on
         print(f"{row.name} {precision or ''}: {_told(found[key])}", file=sys.stderr, flush=True)
@@ -100,8 +96,16 @@ def _written(table: Table, only: Sequence[str]) -> tuple[Mapping[Place, list[Loo
     return looked, every
 
 
+def _searched(own: Sequence[Defined], looked: Sequence[Look], every: Sequence[Case]) -> tuple[dict[str, Any], int]:
+    """What a search finds for a row, and how much is shown with it."""
+    chosen, proofs = searched(own, looked, every)
+    seen = [*looked, *(each.look for each in chosen)]
+    shown = _shown([each for constraint in own for each in owed(constraint, seen)], pairings(own, seen))
+    return as_data(chosen, proofs, every), shown
+
+
 def is_fuller(shown: int, cases: int, before: int, known: Mapping[str, Any] | None) -> bool:
-    """Whether a search shows more than is known, or as much with fewer cases.
+    """Tell whether a search shows more than is known, or as much with fewer cases.
 
     Of what an earlier search has shown, a later one in another order must not say that no program near shows it.
     """

@@ -32,14 +32,13 @@ def at_start(key: str, table: Table, row: Row, precision: str | None, cases: Seq
 
 def witnessed(own: Sequence[Defined], found: Sequence[Look], every: Sequence[Case]) -> dict[str, Any]:
     """The cases that were found, as changes of their starts, and the proofs of what is left."""
-    chosen, proofs = searched(own, found, every)
-    return {"cases": as_changes(chosen, every), **proofs}
+    return as_data(*searched(own, found, every), every)
 
 
-def as_changes(chosen: Sequence[Tried], every: Sequence[Case]) -> list[dict[str, Any]]:
-    """Programs of a search as changes of the cases that they start from; every: the cases of the row."""
+def as_data(chosen: Sequence[Tried], proofs: Mapping[str, Any], every: Sequence[Case]) -> dict[str, Any]:
+    """What a search found, as changes of the cases that it starts from; every: the cases of the row."""
     names, cases = set[str](), {case.id: case for case in every}
-    return [_case(each, cases, names) for each in chosen]
+    return {"cases": [_case(each, cases, names) for each in chosen], **proofs}
 
 
 def _case(found: Tried, cases: Mapping[str, Case], names: set[str]) -> dict[str, Any]:

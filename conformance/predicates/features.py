@@ -33,9 +33,9 @@ POOLS = frozenset(
     for name in (
         *("avg_pool1d.default", "avg_pool2d.default", "avg_pool3d.default", "max_pool1d.default"),
         *("max_pool2d.default", "max_pool2d_with_indices.default", "max_pool3d_with_indices.default"),
+        "_adaptive_avg_pool2d.default",
     )
 )
-ADAPTIVE = frozenset({"aten._adaptive_avg_pool2d.default"})
 WINDOW = ("kernel", "stride", "padding", "dilation")
 DIRECTIONS = ("d", "h", "w")
 IMAGE: Mapping[str, tuple[int, int]] = MappingProxyType(
@@ -120,7 +120,7 @@ class Application:
 
     def window(self, kind: str, direction: str) -> int | None:
         """The kernel, stride, padding or dilation in one direction; None if the operator has none."""
-        if self.op not in CONVOLUTIONS | POOLS | ADAPTIVE or kind not in WINDOW or direction not in DIRECTIONS:
+        if self.op not in CONVOLUTIONS | POOLS or kind not in WINDOW or direction not in DIRECTIONS:
             return None
         sizes = self._window(kind)
         place = DIRECTIONS.index(direction) - len(DIRECTIONS)
@@ -131,7 +131,7 @@ class Application:
         if kind == "kernel" and self.op in CONVOLUTIONS:
             shape: tuple[int, ...] = self.arguments["weight"].shape
             return shape[2:]
-        if self.op in ADAPTIVE:
+        if "adaptive" in self.op:
             sizes = zip(self.operands[0].shape[-2:], self.results[0].shape[-2:], strict=True)
             return tuple(largest_window(*each) for each in sizes) if kind == "kernel" else ()
         found = self.arguments.get("kernel_size" if kind == "kernel" else kind)
@@ -177,7 +177,7 @@ def _operands(arguments: Any) -> Iterator[Operand]:
 def known_names(application: Application) -> tuple[str, ...]:
     """Every name that a predicate about this operator may begin with."""
     windows = [f"{kind}_{direction}" for kind in WINDOW for direction in DIRECTIONS]
-    of_windows = windows if application.op in CONVOLUTIONS | POOLS | ADAPTIVE else []
+    of_windows = windows if application.op in CONVOLUTIONS | POOLS else []
     channels = ["in_channels", "out_channels"] if application.op in CONVOLUTIONS else []
     operands = ["x", "y"][: 1 + len(application.arguments)]
     return (

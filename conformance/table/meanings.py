@@ -84,7 +84,7 @@ def _use(kind: str, code: str, tables: Iterable[Table]) -> Use:
 
 
 def _values(code: str, rows: Sequence[tuple[Table, Row]]) -> Iterator[str]:
-    """What errors about an impossible value say that they expect, each once; what rows with a domain take."""
+    """The values that errors about an impossible one expect, each once; any, for rows with a domain."""
     valued = [(table, row) for table, row in rows if row.constraint(code).value is not None]
     yield from _once(_expected(table, row, code) for table, row in valued)
 

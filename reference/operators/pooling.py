@@ -87,7 +87,7 @@ AVERAGES = (
     *(((3, 3), (1, 1), (1, 0), False, False, 9), ((3, 3), (1, 1), (0, 1), False, False, 9)),
     *(((3, 3), (1, 1), (0, 0), False, True, 9), ((3, 2), (1, 1), (0, 0), False, True, 9)),
 )
-"""What stands after the operand where arguments count together."""
+"""Arguments after the operand, of which several count together."""
 
 
 def _at_once(calls: Sequence[tuple[Any, ...]]) -> Iterator[tuple[str, Callable[[Shape], Call]]]:

@@ -155,7 +155,7 @@ CALLED_THEN = {
         f"{_MAX}/int16/dilated_size/outside/width_65536_turned_dilation_65537"
     ),
 }
-"""What runs that are recorded called cases that have other names since."""
+"""The names that cases had in recorded runs, where they have another now."""
 
 
 @pytest.mark.parametrize("release", [*TRIAGED, *ON_PAGE])
