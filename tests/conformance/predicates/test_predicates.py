@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import strict_backend
+import torch
 from click.testing import CliRunner
 from places import ROOT
 
@@ -21,7 +22,7 @@ from npu_assay.conformance.cli import main
 from npu_assay.conformance.predicates.applications import application
 from npu_assay.conformance.predicates.derived import DERIVED
 from npu_assay.conformance.predicates.evaluation import Undefined, holds, value
-from npu_assay.conformance.predicates.features import IMAGE, WINDOW, Application, check_names
+from npu_assay.conformance.predicates.features import IMAGE, WINDOW, Application, check_names, largest_window
 from npu_assay.conformance.predicates.grammar import ATTRIBUTES, FUNCTIONS, PredicateError, parse_predicate
 from npu_assay.conformance.predicates.named import NAMED
 from npu_assay.conformance.predicates.operands import Operand
@@ -372,3 +373,11 @@ def test_the_page_lists_what_there_is() -> None:
     for line in example.splitlines():
         if "holds = " in line:
             assert parse_predicate(line.partition('holds = "')[2].partition('"')[0]).atoms
+
+
+def test_the_largest_window_of_an_adaptive_pool_is_torch_s() -> None:
+    for size, outputs in ((size, outputs) for size in range(1, 20) for outputs in range(1, 24)):
+        parts = torch.nn.functional.adaptive_avg_pool1d(
+            torch.eye(size), outputs
+        )  # what each number adds to each output
+        assert largest_window(size, outputs) == (parts != 0).sum(0).max(), (size, outputs)
