@@ -132,7 +132,7 @@ def of_numbers(rules: Rules, rows: Rows) -> Iterator[Made]:
     made: dict[tuple[int, str], tuple[str, Any, Any]] = {}
     for target, rule in ((target, rule) for target, found in rules.items() for rule in found):
         for name, value, place in (each for one in functions(rule.check) for each in _numbers(one)):
-            cases[id(place), name].append(_cases(rows, target, rule.code))
+            cases[id(place), name] += [_cases(rows, target, rule.code), f"{rows.get(target, target)}*/operator/accept/"]
             made.setdefault((id(place), name), (f"{rule.code}_of_{target}", value, place))
     for key, (name, value, place) in made.items():
         for kind, how, other in _others(key[1], value):

@@ -69,9 +69,9 @@ def _new_failures(result: CaseResult, case: Case, right: Right) -> Iterator[tupl
 
 
 def ordered(fault: Fault, cases: Sequence[Case], limit: int) -> Iterator[tuple[Case, bool]]:
-    """The cases that the fault names, then up to `limit` others: those of the same rows first."""
+    """The cases that the fault names, in its order, then up to `limit` others: those of the same rows first."""
     patterns = [pattern.split("*") for pattern in fault.cases]
-    named = [case for case in cases if any(_fits(case.id, parts) for parts in patterns)]
+    named = {case.id: case for parts in patterns for case in cases if _fits(case.id, parts)}.values()
     yield from ((case, True) for case in named)
     taken, rows = {case.id for case in named}, {case.row for case in named}
     others = sorted((case for case in cases if case.id not in taken), key=lambda case: case.row not in rows)

@@ -94,7 +94,8 @@ def test_what_is_left_out_is_noticed_by_nothing(name: str, fault: str) -> None:
 def test_the_numbers_of_rules_are_found_and_changed_only_while_a_fault_is_asked() -> None:
     rule = output_rank_at_most(5)
     made = list(of_numbers({"aten.abs.default": (rule,), "aten.neg.default": (rule,)}, {"aten.neg.default": "aten.n"}))
-    cases = ("aten.abs.default*/max_rank/", "aten.n*/max_rank/")
+    groups = ("max_rank", "operator/accept")
+    cases = tuple(f"{row}*/{group}/" for row in ("aten.abs.default", "aten.n") for group in groups)
     assert [(kind, name, shown) for kind, name, shown, _ in made] == [
         ("off_by_one", f"limit_{how}_in_max_rank_of_aten.abs.default", cases) for how in ("more", "less")
     ]
