@@ -73,7 +73,7 @@ ON_CHIP = {
         ),
         "every row of the table is supported": "unsupported_*",
         "equal to the right backend: the rules of this chip that read it say the same": (
-            "wrong_axis_of_dims wrong_axis_of_kernel_size wrong_sign_of_dim mask_alone_of_turned_sizes"
+            "wrong_axis_of_dims wrong_axis_of_kernel_size mask_alone_of_turned_sizes"
         ),
     },
 }
@@ -109,7 +109,7 @@ def _rules(right: Backend) -> Iterator[Made]:
     yield from rules.misnamed(codes, *JUDGES)
     yield from rules.of_numbers(known, {})
     yield from rules.of_arguments(known, {})
-    yield from rules.of_sizes(known)
+    yield from rules.of_sizes(known, {})
     yield rules.unstable("aten.add.Tensor/int8/operator/accept/", *JUDGES)
     unmarked = partial(patch.object, common, "MARK", "_another_mark")
     cases = ("aten.add.Tensor/int8/quantized/",)

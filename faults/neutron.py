@@ -118,7 +118,7 @@ def _rules() -> Iterator[Made]:
     yield from rules.misnamed({target: _codes(target, FIRST) for target in first}, *JUDGES)
     yield from rules.of_numbers(first, ROWS)
     yield from rules.of_arguments(first, ROWS)
-    yield from rules.of_sizes(first)
+    yield from rules.of_sizes(first, ROWS)
 
 
 # ------------------------------------------------------------------------------------ blobs

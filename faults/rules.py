@@ -39,6 +39,11 @@ def _cases(rows: Rows, target: str, code: str) -> str:
     return f"{rows.get(target, target)}*/{code}/"
 
 
+def _both(rows: Rows, target: str, code: str) -> list[str]:
+    """The cases of a constraint, and those that keep all, of which another may show the limit."""
+    return [_cases(rows, target, code), _cases(rows, target, "operator/accept")]
+
+
 # ------------------------------------------------------------------------------------ reasons
 
 
@@ -132,7 +137,7 @@ def of_numbers(rules: Rules, rows: Rows) -> Iterator[Made]:
     made: dict[tuple[int, str], tuple[str, Any, Any]] = {}
     for target, rule in ((target, rule) for target, found in rules.items() for rule in found):
         for name, value, place in (each for one in functions(rule.check) for each in _numbers(one)):
-            cases[id(place), name] += [_cases(rows, target, rule.code), f"{rows.get(target, target)}*/operator/accept/"]
+            cases[id(place), name] += _both(rows, target, rule.code)
             made.setdefault((id(place), name), (f"{rule.code}_of_{target}", value, place))
     for key, (name, value, place) in made.items():
         for kind, how, other in _others(key[1], value):
@@ -223,14 +228,17 @@ def of_arguments(rules: Rules, rows: Rows) -> Iterator[Made]:
         for each in op._schema.arguments if op is not None else ():
             if each.name in texts and not each.kwarg_only and "Tensor" not in str(each.type):
                 for kind in (kind for kind, (fits, _) in MISREAD.items() if fits(each)):
-                    cases[kind, each.name].append(_cases(rows, target, rule.code))
+                    cases[kind, each.name] += _both(rows, target, rule.code)
     for (kind, name), found in cases.items():
         yield _made(kind, f"{kind}_of_{name}", found, _misread(name, MISREAD[kind][1]))
 
 
-def of_sizes(rules: Rules) -> Iterator[Made]:
+def of_sizes(rules: Rules, rows: Rows) -> Iterator[Made]:
     """The rules of a code that read the sizes of tensors read each of the next axis."""
     turned = reading("shape", lambda right: lambda node: (*right(node)[1:], *right(node)[:1]))
-    every = [(rule.code, one) for found in rules.values() for rule in found for one in functions(rule.check)]
-    for code in dict.fromkeys(code for code, one in every if nodes.shape in getclosurevars(one).globals.values()):
-        yield _made("wrong_axis", f"{code}_of_turned_sizes", [f"*/{code}/"], asked(code, turned))
+    cases = defaultdict[str, list[str]](list)
+    for target, rule in ((target, rule) for target, found in rules.items() for rule in found):
+        if any(nodes.shape in getclosurevars(one).globals.values() for one in functions(rule.check)):
+            cases[rule.code] += _both(rows, target, rule.code)
+    for code, found in cases.items():
+        yield _made("wrong_axis", f"{code}_of_turned_sizes", found, asked(code, turned))

@@ -122,7 +122,7 @@ def _rules() -> Iterator[Made]:
     yield from rules.misnamed(codes, *JUDGES)
     yield from rules.of_numbers(known, ROWS)
     yield from rules.of_arguments(known, ROWS)
-    yield from rules.of_sizes(known)
+    yield from rules.of_sizes(known, ROWS)
 
 
 # ------------------------------------------------------------------------------------ blobs
