@@ -39,6 +39,11 @@ def _cases(rows: Rows, target: str, code: str) -> str:
     return f"{rows.get(target, target)}*/{code}/"
 
 
+def _each(rules: Rules) -> Iterator[tuple[str, Rule[Any]]]:
+    """Every rule, with the operator that it is asked of."""
+    return ((target, rule) for target, found in rules.items() for rule in found)
+
+
 def _both(rows: Rows, target: str, code: str) -> list[str]:
     """The cases of a constraint, and those that keep all, of which another may show the limit."""
     return [_cases(rows, target, code), _cases(rows, target, "operator/accept")]
@@ -135,7 +140,7 @@ def of_numbers(rules: Rules, rows: Rows) -> Iterator[Made]:
     """Every number that rules compare with is another; where several rules share it, it is for all of them."""
     cases = defaultdict[tuple[int, str], list[str]](list)
     made: dict[tuple[int, str], tuple[str, Any, Any]] = {}
-    for target, rule in ((target, rule) for target, found in rules.items() for rule in found):
+    for target, rule in _each(rules):
         for name, value, place in (each for one in functions(rule.check) for each in _numbers(one)):
             cases[id(place), name] += _both(rows, target, rule.code)
             made.setdefault((id(place), name), (f"{rule.code}_of_{target}", value, place))
@@ -223,7 +228,7 @@ MISREAD: Mapping[str, tuple[Callable[[Any], bool], Callable[[Any, Any], Any]]] =
 def of_arguments(rules: Rules, rows: Rows) -> Iterator[Made]:
     """An argument that rules read is taken for its default, without its sign, or in the opposite order."""
     cases = defaultdict[tuple[str, str], list[str]](list)
-    for target, rule in ((target, rule) for target, found in rules.items() for rule in found):
+    for target, rule in _each(rules):
         op, texts = find_overload(target), _texts(rule)
         for each in op._schema.arguments if op is not None else ():
             if each.name in texts and not each.kwarg_only and "Tensor" not in str(each.type):
@@ -237,7 +242,7 @@ def of_sizes(rules: Rules, rows: Rows) -> Iterator[Made]:
     """The rules of a code that read the sizes of tensors read each of the next axis."""
     turned = reading("shape", lambda right: lambda node: (*right(node)[1:], *right(node)[:1]))
     cases = defaultdict[str, list[str]](list)
-    for target, rule in ((target, rule) for target, found in rules.items() for rule in found):
+    for target, rule in _each(rules):
         if any(nodes.shape in getclosurevars(one).globals.values() for one in functions(rule.check)):
             cases[rule.code] += _both(rows, target, rule.code)
     for code, found in cases.items():
