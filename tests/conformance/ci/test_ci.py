@@ -88,8 +88,9 @@ def test_the_command_measures_every_case_and_leaves_the_record_alone(tmp_path: P
     found = command(*arguments, "--junit", tmp_path / "ci" / "junit.xml")
     assert found.exit_code == 0, found.output
     root = ElementTree.parse(tmp_path / "ci" / "junit.xml").getroot()
-    times = [float(case.get("time", -1)) for case in root.iter("testcase")]
-    assert min(times) >= 0 and max(times) > 0  # a case that takes less than half a millisecond says 0
+    times = [float(case.get("time", "nan")) for case in root.iter("testcase")]
+    assert times and all(0 <= time < 100 for time in times)  # one of less than half a millisecond says 0
+    assert max(times) > 0
     assert "time=" not in (tmp_path / "out" / "junit.xml").read_text()
     assert "hostname" not in (tmp_path / "out" / "junit.xml").read_text()
 
