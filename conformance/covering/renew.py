@@ -97,7 +97,7 @@ def _written(table: Table, only: Sequence[str]) -> tuple[Mapping[Place, list[Loo
 
 
 def _searched(own: Sequence[Defined], looked: Sequence[Look], every: Sequence[Case]) -> tuple[dict[str, Any], int]:
-    """What a search finds for a row, and how much is shown with it."""
+    """The plain data of a row's search, and how many decisions and pairs are shown with it."""
     chosen, proofs = searched(own, looked, every)
     seen = [*looked, *(each.look for each in chosen)]
     shown = _shown([each for constraint in own for each in owed(constraint, seen)], pairings(own, seen))

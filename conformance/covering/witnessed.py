@@ -36,7 +36,10 @@ def witnessed(own: Sequence[Defined], found: Sequence[Look], every: Sequence[Cas
 
 
 def as_data(chosen: Sequence[Tried], proofs: Mapping[str, Any], every: Sequence[Case]) -> dict[str, Any]:
-    """What a search found, as changes of the cases that it starts from; every: the cases of the row."""
+    """The plain data of a search: its programs as changes of those they start from, and its proofs.
+
+    every: the cases of the row.
+    """
     names, cases = set[str](), {case.id: case for case in every}
     return {"cases": [_case(each, cases, names) for each in chosen], **proofs}
 
