@@ -1,6 +1,6 @@
 """A board behind a command: ExecuTorch's runtime on `.pte` files, in a process that has nothing of this project.
 
-    python pte_board.py FOLDER
+python pte_board.py FOLDER
 """
 
 from __future__ import annotations

@@ -93,11 +93,22 @@ def test_what_is_written_fits_its_name(name: str, prefix: str, tmp_path: Path) -
     assert not any("{{" in path.read_text(encoding="utf-8") for path in folder.rglob("*") if path.is_file())
 
 
+def test_a_runner_is_written_besides_for_a_device(tmp_path: Path) -> None:
+    """`tests/conformance/devices/test_runner.py` builds and certifies it."""
+    done = new("some_npu", "--device", "--out", tmp_path / "kit")
+    assert done.exit_code == 0 and "--device '" in done.stdout and "cmake -S " in done.stdout
+    files = scaffold.rendered("some_npu", device=True)
+    assert files.keys() - scaffold.rendered("some_npu").keys() == scaffold.DEVICE.keys()
+    assert all((tmp_path / "kit" / path).read_text() == text for path, text in files.items())
+    assert "--device 'runner/build/runner {folder}'" in files["README.md"]
+    assert not any("{{" in text for text in files.values())
+
+
 def test_the_templates_are_package_data() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     assert "backend/templates/new/*" in settings["tool"]["setuptools"]["package-data"]["npu_assay.conformance"]
     templates = ROOT / "conformance/backend/templates/new"
-    assert {path.name for path in templates.iterdir()} == set(scaffold.FILES.values())
+    assert {path.name for path in templates.iterdir()} == {*scaffold.FILES.values(), *scaffold.DEVICE.values()}
 
 
 # ------------------------------------------------------------------------------------ what is refused

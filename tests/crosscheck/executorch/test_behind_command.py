@@ -1,4 +1,4 @@
-"""ExecuTorch's runtime as a device behind a command: the same `.pte` files, and the same results as beside the suite."""
+"""ExecuTorch's runtime as a device behind a command: the same `.pte` files, and the results that it has beside us."""
 
 from __future__ import annotations
 
