@@ -14,7 +14,7 @@ from npu_assay.conformance.backend.loading import (
     target,
 )
 from npu_assay.conformance.backend.sources import backend_files
-from npu_assay.conformance.devices.place import HERE, Place, load_placed, versions_there
+from npu_assay.conformance.devices.place import HERE, Place
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,8 @@ class About:
 
 def about(spec: str, tools: Sequence[str], place: Place = HERE) -> About:
     """Load a backend and say what it is. Raises UsageError for one that does not load, or lacks a tool."""
+    from npu_assay.conformance.devices.placing import load_placed, versions_there  # loads torch
+
     backend = load_placed(spec, place)
     versions = installed_tools(backend, tools) | versions_there(backend, backend.distributions) | place.told
     return About(

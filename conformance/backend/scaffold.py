@@ -41,7 +41,7 @@ DEVICE: Mapping[str, str] = MappingProxyType(
         "runner/runner.cpp": "runner.cpp.jinja",
     }
 )
-"""The same for a device of its own, which stands behind a command."""
+"""Further files, of a device behind a command."""
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _LONGEST = 40
 _FOLDERS = frozenset({"build", "dist", "tests"})  # beside the package

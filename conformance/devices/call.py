@@ -28,7 +28,7 @@ MOST, LARGEST, SAID = 256, 2**30, 2**12
 
 
 class AnswerError(ValueError):
-    """An answer that is none; the message says what was found in place of it."""
+    """An invalid answer; the message says what was found in place of one."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def write(folder: Path, jobs: Sequence[Job]) -> None:
 def read(folder: Path, job: Job, ended: bool = False) -> list[torch.Tensor] | None:
     """A job's outputs; None if it was not answered. ended: that its call ended well is answer enough.
 
-    Raises AnswerError for an answer that is none.
+    Raises AnswerError for an invalid one.
     """
     own = folder / OUT / job.name
     names = _names(own)

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import os
 import resource
-import shlex
-import shutil
 import signal
 import socket
 import subprocess
@@ -22,14 +20,12 @@ from typing import IO
 
 import torch
 
-from npu_assay.conformance.backend.loading import BackendSpecError
 from npu_assay.conformance.devices import call, worker
 from npu_assay.conformance.devices.call import AnswerError, Job
 from npu_assay.conformance.devices.machine import MachineError, packed
+from npu_assay.conformance.devices.place import MANY, ONE, takes_many, words_of
 from npu_assay.partitioners.exir import CompileSpec
 
-MANY = ("{folder}", "{manifest}")
-ONE = ("{model}", "{inputs}", "{outputs}")
 FILE, FILES = 2**31, 2**33  # bytes of a file that a call may write, and of all together
 LOOK = 0.05  # seconds between two looks at a call
 PAUSE = 2.0  # seconds before a device that answered nothing is asked again
@@ -44,7 +40,7 @@ class Command:
 
     {folder} or {manifest} in the command stand for the files of many jobs; {model}, {inputs} and {outputs} for a
     model's file and the folders of one job. door: where a process takes jobs for calls that many share (`gather`).
-    Raises BackendSpecError for a command that is none.
+    Raises UsageError for an invalid command.
     """
 
     command: str
@@ -55,20 +51,7 @@ class Command:
     _lost: int = field(default=0, repr=False)
 
     def __post_init__(self) -> None:
-        try:
-            words = shlex.split(self.command)
-        except ValueError as error:
-            raise BackendSpecError(f"--device {self.command!r}: {error}") from None
-        if not words or shutil.which(words[0]) is None:
-            raise BackendSpecError(f"--device {self.command!r}: found no program {(*words, '')[0]!r}")
-        if not self.takes_many and not all(name in self.command for name in ("{model}", "{outputs}")):
-            expected = "{folder}, or {model}, {inputs} and {outputs}"
-            raise BackendSpecError(f"--device {self.command!r}: expected {expected}, the places of its files")
-
-    @property
-    def takes_many(self) -> bool:
-        """Whether one call is for many jobs."""
-        return any(name in self.command for name in MANY)
+        words_of(self.command)
 
     def load(self, processed_bytes: bytes, compile_specs: Sequence[CompileSpec] = ()) -> bytes:
         """The blob itself: a device gets it with each job."""
@@ -114,7 +97,7 @@ class Command:
         found: dict[str, Answer] = {}
         rest = list(jobs)
         while rest:
-            group = rest if self.takes_many else rest[:1]
+            group = rest if takes_many(self.command) else rest[:1]
             told, why = self._called(group)
             found |= told
             left = [job for job in group if job.name not in told]
@@ -155,7 +138,7 @@ class Command:
 
     def _read(self, folder: Path, job: Job, why: str) -> Answer | None:
         try:
-            return call.read(folder, job, ended=not why and not self.takes_many)
+            return call.read(folder, job, ended=not why and not takes_many(self.command))
         except AnswerError as error:
             return f"the device's answer: {error}"
 
@@ -164,7 +147,7 @@ class Command:
         seconds, places = (self.call if len(jobs) > 1 else self.case), _places(folder, jobs[0])
         with TemporaryFile() as printed:
             process = subprocess.Popen(
-                [_filled(word, places) for word in shlex.split(self.command)],
+                [_filled(word, places) for word in words_of(self.command)],
                 stdin=subprocess.DEVNULL,
                 stdout=printed,
                 stderr=printed,

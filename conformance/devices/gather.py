@@ -29,7 +29,7 @@ WAITING = 256  # connections that were not taken yet
 
 
 def command_of(runtime: Runtime) -> Command | None:
-    """The command behind a runtime, if there is one."""
+    """The command that a runtime calls, if there is one."""
     inner = runtime.instead if isinstance(runtime, Machine) else runtime
     return inner if isinstance(inner, Command) else None
 

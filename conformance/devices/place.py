@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import shlex
 import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 
-from npu_assay.conformance.backend.loading import BackendSpecError, load_backend
-from npu_assay.conformance.devices.command import Command
-from npu_assay.conformance.devices.machine import Machine, MachineError
-from npu_assay.partitioners.exir.backend import Backend
+from npu_assay.conformance.common.errors import UsageError
 
 DEVICE = "device"
 """The name under which a certificate states a command."""
@@ -37,49 +32,38 @@ class Place:
         return {DEVICE: self.device} if self.device else {}
 
     def check(self) -> None:
-        """Raise BackendSpecError for what cannot be started."""
+        """Raise UsageError for what cannot be started."""
         if self.python and self.device:
-            raise BackendSpecError("--device: found --python, too, expected one place where programs run")
+            raise UsageError("--device: found --python, too, expected one place where programs run")
         if self.python and shutil.which(self.python) is None:
-            raise BackendSpecError(f"--python {self.python}: found no such program, expected an interpreter's path")
+            raise UsageError(f"--python {self.python}: found no such program, expected an interpreter's path")
         if self.device:
-            Command(self.device)
+            words_of(self.device)
 
 
 HERE = Place()
 """Where its record says."""
 
 
-def load_placed(spec: str, place: Place) -> Backend:
-    """Load a backend whose programs run at a place. Raises BackendSpecError where they cannot."""
-    backend = load_backend(spec)
-    runtime = backend.runtime
-    if place.python:
-        if not isinstance(runtime, Machine):
-            raise BackendSpecError(
-                f"backend {spec!r}: found --python, expected a backend whose runtime is a Machine (docs/devices.md)"
-            )
-        runtime.python = str(Path(place.python).absolute())
-    if place.device:
-        behind = Command(place.device, place.call, place.case, place.folder)
-        if not isinstance(runtime, Machine):
-            return replace(backend, runtime=behind)
-        runtime.instead = behind
-    return backend
+MANY = ("{folder}", "{manifest}")
+ONE = ("{model}", "{inputs}", "{outputs}")
+"""What stands in a command for the files of many jobs, and of one."""
 
 
-def versions_there(backend: Backend, distributions: Sequence[str]) -> dict[str, str]:
-    """What another interpreter says of itself and of these distributions; {} where there is none.
+def takes_many(command: str) -> bool:
+    """Whether one call of a command is for many jobs."""
+    return any(name in command for name in MANY)
 
-    Raises BackendSpecError for one that does not load the backend's program.
-    """
-    runtime = backend.runtime
-    if not isinstance(runtime, Machine) or not runtime.python or runtime.instead is not None:
-        return {}
+
+def words_of(command: str) -> list[str]:
+    """The program of a device's command and its arguments. Raises UsageError for an invalid one."""
     try:
-        runtime.start(distributions)
-    except MachineError as error:
-        raise BackendSpecError(f"backend {backend.name!r}: {shlex.quote(runtime.python)}: {error}") from None
-    found = dict(runtime.versions)
-    runtime.close()  # what is forked from here needs processes of its own
-    return found
+        words = shlex.split(command)
+    except ValueError as error:
+        raise UsageError(f"--device {command!r}: {error}") from None
+    if not words or shutil.which(words[0]) is None:
+        raise UsageError(f"--device {command!r}: found no program {(*words, '')[0]!r}")
+    if not takes_many(command) and not all(name in command for name in ("{model}", "{outputs}")):
+        expected = "{folder}, or {model}, {inputs} and {outputs}"
+        raise UsageError(f"--device {command!r}: expected {expected}, the places of its files")
+    return words

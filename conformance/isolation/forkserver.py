@@ -25,7 +25,8 @@ from npu_assay.conformance.backend.info import About, about
 from npu_assay.conformance.backend.loading import BackendSpecError
 from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.devices import gather
-from npu_assay.conformance.devices.place import HERE, Place, load_placed
+from npu_assay.conformance.devices.place import HERE, Place
+from npu_assay.conformance.devices.placing import load_placed
 from npu_assay.conformance.isolation import runner
 from npu_assay.conformance.isolation.forking import fork
 from npu_assay.conformance.isolation.imports import unchanged

@@ -18,7 +18,8 @@ import torch
 
 from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.common.memory import keep
-from npu_assay.conformance.devices.place import HERE, Place, load_placed
+from npu_assay.conformance.devices.place import HERE, Place
+from npu_assay.conformance.devices.placing import load_placed
 from npu_assay.conformance.fuzz.programs import Known
 from npu_assay.conformance.isolation.forkserver import Subject
 from npu_assay.conformance.isolation.judge import load_judges

@@ -25,7 +25,7 @@ INSTEAD = {
     r"\bnumber[- ]types?\b": "precision (of a row) or dtype (of a tensor)",
 }
 """Patterns of words that readers of the field do not know in this sense, and what to say instead."""
-LEFT = re.compile(r"\b(?:leaves?|leaving|left) behind\b")
+LEFT = re.compile(r"\b(?:leaves?|leaving|left) behind\b|\bbehind a command\b")
 FRAGMENT = re.compile(r"(?:Of|Whose|Those|The same (?:of|for)) ")
 """How a docstring begins that says of what something is, and not what it is."""
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 from places import ROOT
 
-from npu_assay.conformance.backend.loading import BackendSpecError
+from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.devices import command
 from npu_assay.conformance.devices.call import Job
 from npu_assay.conformance.devices.command import Answer, Command
@@ -135,7 +135,7 @@ def test_tensors_of_every_type_go_there_and_back(dtype: torch.dtype, shape: tupl
     ],
 )
 def test_a_command_that_is_none_is_refused(wrong: str, said: str) -> None:
-    with pytest.raises(BackendSpecError, match=re.escape(said)):
+    with pytest.raises(UsageError, match=re.escape(said)):
         Command(wrong)
 
 

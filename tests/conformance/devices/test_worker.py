@@ -13,9 +13,11 @@ import pytest
 import torch
 
 from npu_assay.conformance.backend.loading import BackendSpecError
+from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.devices import worker
 from npu_assay.conformance.devices.machine import Machine, MachineError
-from npu_assay.conformance.devices.place import Place, load_placed, versions_there
+from npu_assay.conformance.devices.place import Place
+from npu_assay.conformance.devices.placing import load_placed, versions_there
 
 PROGRAM = """
 import importlib.util, os, signal, sys, time
@@ -171,7 +173,7 @@ def test_an_engine_can_be_placed_there_and_says_what_it_lacks(python: str) -> No
     ],
 )
 def test_places_that_are_none_are_refused(place: Place, said: str) -> None:
-    with pytest.raises(BackendSpecError, match=said):
+    with pytest.raises(UsageError, match=said):
         place.check()
 
 
