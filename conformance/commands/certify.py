@@ -130,7 +130,8 @@ def certify(
         from npu_assay.conformance.commands.debugging import check_alone, debug_one
 
         others = {"--fuzz": fuzz, "--junit": junit, "--out": out, "--resume": resume or None, "--scheduler": scheduler}
-        check_alone(others | {"--shard": shard, "--waivers": waivers})
+        placed_at = {f"--{name.replace('_', '-')}": value or None for name, value in where.items()}
+        check_alone(others | placed_at | {"--shard": shard, "--waivers": waivers})
         debug_one(backend, table, (expression, smoke, seed), level, ("vela",) if with_vela else ())
     tell_mistakes(backend, table, expression, waivers)
     from npu_assay.conformance.isolation import base_process  # help starts without

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from calling import assay
 from places import ROOT
 
 from npu_assay.conformance.common.errors import UsageError
@@ -137,6 +138,23 @@ def test_tensors_of_every_type_go_there_and_back(dtype: torch.dtype, shape: tupl
 def test_a_command_that_is_none_is_refused(wrong: str, said: str) -> None:
     with pytest.raises(UsageError, match=re.escape(said)):
         Command(wrong)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--device", "no-such-program {folder}"), "found no program 'no-such-program'"),
+        (("--device", "true {folder}", "--python", sys.executable), "found --python, too"),
+        (("--device", "true {folder}", "--scheduler", "tcp://127.0.0.1:1"), "found --scheduler, too"),
+        (("--device", "true {folder}", "--debug"), "--debug: found --device, expected none"),
+        (("--python", sys.executable), "expected a backend whose runtime is a Machine"),
+        (("--call-timeout", "3"), "--call-timeout is a limit of --device, expected --device with it"),
+    ],
+)
+def test_a_mistake_is_one_line(options: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    code, text = assay("certify", "neutron", "-k", "abs and baseline", "--out", tmp_path / "out", *options)
+    assert code == 2 and said in text and text.count("\n") == 1, text
+    assert not (tmp_path / "out").exists()
 
 
 def test_files_of_a_call_are_gone_after_it(tmp_path: Path) -> None:
