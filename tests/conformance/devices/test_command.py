@@ -151,10 +151,13 @@ def test_a_command_that_is_none_is_refused(wrong: str, said: str) -> None:
         (("--call-timeout", "3"), "--call-timeout is a limit of --device, expected --device with it"),
     ],
 )
-def test_a_mistake_is_one_line(options: tuple[str, ...], said: str, tmp_path: Path) -> None:
-    code, text = assay("certify", "neutron", "-k", "abs and baseline", "--out", tmp_path / "out", *options)
+def test_a_mistake_is_one_line(
+    options: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, text = assay("certify", "neutron", "-k", "abs and baseline", *options)
     assert code == 2 and said in text and text.count("\n") == 1, text
-    assert not (tmp_path / "out").exists()
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_files_of_a_call_are_gone_after_it(tmp_path: Path) -> None:
