@@ -1,10 +1,12 @@
 """The simulator of RKNN Toolkit 2 as a device program: it compiles an ONNX model (opset 17) and runs it.
 
-Needs the standard library, numpy and the toolkit with what it needs itself, and nothing of this project.
+It needs the toolkit, with the packages that it needs itself (numpy and onnx among them), and nothing of the suite. Each
+chip that is simulated is a function of that name.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import sys
@@ -12,11 +14,15 @@ import tempfile
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
+import onnx
+from rknn.api import RKNN
 
+Arrays = list[np.ndarray[Any, Any]]
+Compiled = tuple[Any, int, list[np.dtype[Any]]]
+"""The simulator of a model, how many inputs it has, and the dtypes of its outputs."""
 KEPT = 2
 """The number of compiled models that are kept."""
 OPTIMIZATION_LEVEL = 2
@@ -25,28 +31,27 @@ _COLORS = re.compile(r"\x1b\[[0-9;]*m")
 _LAYER = re.compile(r"\d+ +(?P<kind>\w+) +(?P<type>\w+) +(?P<target>CPU|GPU|NPU) .* (?P<kind_again>\w+):(?P<name>\S*)")
 _ENDS = ("InputOperator", "OutputOperator")
 
-_target = "rk3588"
-_models: OrderedDict[bytes, tuple[Any, int, list[np.dtype[Any]]]] = OrderedDict()
+_models: OrderedDict[bytes, Compiled] = OrderedDict()
 
 
-def configure(target: str) -> None:
-    """Choose the chip that is simulated: rk3588, rk3576, rk3562, rv1106."""
-    global _target
-    _models.clear()
-    _target = target
+def _on(chip: str) -> Callable[[bytes, Arrays], Arrays]:
+    """The function that runs a model on a simulated chip."""
+
+    def run(model: bytes, inputs: Arrays) -> Arrays:
+        return _outputs(chip, model, inputs)
+
+    return run
 
 
-def versions() -> dict[str, str]:
-    """The distributions that compute, with their versions."""
-    return {name: version(name) for name in ("rknn-toolkit2", "onnxruntime", "torch", "numpy")}
+rk3588, rk3576, rk3562, rv1106 = map(_on, ("rk3588", "rk3576", "rk3562", "rv1106"))
 
 
-def run(model: bytes, inputs: list[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
+def _outputs(chip: str, model: bytes, inputs: Arrays) -> Arrays:
     """The outputs of a model; without inputs, for a model that has some, it is only compiled.
 
     Raises RuntimeError that says why the toolkit refuses the model, or what of it is placed on the CPU.
     """
-    simulator, count, dtypes = _compiled(model)
+    simulator, count, dtypes = _compiled(chip, model)
     if count and not inputs:
         return []
     given = [np.ascontiguousarray(array) for array in inputs]
@@ -56,21 +61,18 @@ def run(model: bytes, inputs: list[np.ndarray[Any, Any]]) -> list[np.ndarray[Any
     return [np.asarray(array).astype(dtype) for array, dtype in zip(found, dtypes, strict=True)]
 
 
-def _compiled(model: bytes) -> tuple[Any, int, list[np.dtype[Any]]]:
-    """The simulator of a model, how many inputs it has, and the dtypes of its outputs; the last models are kept."""
+def _compiled(chip: str, model: bytes) -> Compiled:
+    """A model's simulator; those of the last models are kept."""
     if model not in _models:
         while len(_models) >= KEPT:
-            _models.popitem(last=False)[1][0].release()
-        _models[model] = _made(model)
+            _quietly(_models.popitem(last=False)[1][0].release)
+        _models[model] = _built(chip, model)
     _models.move_to_end(model)
     return _models[model]
 
 
-def _made(model: bytes) -> tuple[Any, int, list[np.dtype[Any]]]:
-    """Build a model for the target. Raises RuntimeError if the toolkit refuses it or places some of it on the CPU."""
-    import onnx  # the toolkit needs it
-    from rknn.api import RKNN
-
+def _built(chip: str, model: bytes) -> Compiled:
+    """Build a model. Raises RuntimeError if the toolkit refuses it or places some of it on the CPU."""
     graph = onnx.load_from_string(model).graph
     simulator, text = _quietly(lambda: RKNN(verbose=True))
     with tempfile.TemporaryDirectory() as folder:
@@ -78,7 +80,7 @@ def _made(model: bytes) -> tuple[Any, int, list[np.dtype[Any]]]:
         with open(path, "wb") as file:
             file.write(model)
         for step in (
-            lambda: simulator.config(target_platform=_target, optimization_level=OPTIMIZATION_LEVEL),
+            lambda: simulator.config(target_platform=chip, optimization_level=OPTIMIZATION_LEVEL),
             lambda: simulator.load_onnx(model=path),
             lambda: simulator.build(do_quantization=False),
         ):
@@ -121,17 +123,22 @@ def _quietly(call: Callable[[], Any]) -> tuple[Any, str]:
     """The result of a call, and the text that it printed, also from code that is not Python."""
     with tempfile.TemporaryFile() as file, _redirected(file.fileno()):
         found = call()
-        sys.stdout.flush()
-        sys.stderr.flush()
+        _flush()
         file.seek(0)
         return found, file.read().decode("utf-8", "replace")
+
+
+def _flush() -> None:
+    """Write what Python and C have buffered."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    ctypes.CDLL(None).fflush(None)
 
 
 @contextmanager
 def _redirected(to: int) -> Iterator[None]:
     """Standard output and errors go to a file for a while."""
-    sys.stdout.flush()
-    sys.stderr.flush()
+    _flush()
     kept = [os.dup(number) for number in (1, 2)]
     try:
         for number in (1, 2):
