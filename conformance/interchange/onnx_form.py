@@ -150,7 +150,10 @@ def _computed(node: fx.Node) -> Array:
 
 
 def _parameters(writer: Writer, node: fx.Node, scale: Any, zero_point: Any, dtype: torch.dtype) -> tuple[str, ...]:
-    """Scale and zero point as constants; for 32-bit codes ONNX has only zero point 0, which is left out."""
+    """Scale and zero point as constants. For 32-bit codes ONNX has only zero point 0, which is left out.
+
+    Where an older opset is written, it is not: RKNN Toolkit 2 does not read the shorter form.
+    """
     scales, zeros = (np.asarray(writer.tensors[x] if isinstance(x, fx.Node) else x) for x in (scale, zero_point))
     name = writer.constant(scales.astype(np.float32), f"{node.name}_scale")
     if dtype == torch.int16 and writer.opset < OPSET:
@@ -164,6 +167,8 @@ def _parameters(writer: Writer, node: fx.Node, scale: Any, zero_point: Any, dtyp
         return name, writer.constant(zeros.astype(numpy_type(dtype)), f"{node.name}_zero_point")
     if dtype != torch.int32 or zeros.any():
         raise FormError("codes", f"ONNX has no {str(dtype).removeprefix('torch.')} codes with these zero points")
+    if writer.opset < OPSET:
+        return name, writer.constant(zeros.astype(np.int32), f"{node.name}_zero_point")
     return (name,)
 
 

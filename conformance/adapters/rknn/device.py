@@ -74,7 +74,7 @@ def _compiled(chip: str, model: bytes) -> Compiled:
 def _built(chip: str, model: bytes) -> Compiled:
     """Build a model. Raises RuntimeError if the toolkit refuses it or places some of it on the CPU."""
     graph = onnx.load_from_string(model).graph
-    simulator, text = _quietly(lambda: RKNN(verbose=True))
+    simulator, _ = _quietly(lambda: RKNN(verbose=True))
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model.onnx")
         with open(path, "wb") as file:
@@ -84,17 +84,24 @@ def _built(chip: str, model: bytes) -> Compiled:
             lambda: simulator.load_onnx(model=path),
             lambda: simulator.build(do_quantization=False),
         ):
-            code, text = _quietly(step)
-            if code != 0:
-                raise RuntimeError(_reason(text))
+            text = _done(step)
     elsewhere = _not_on_npu(text)
     if elsewhere:
         raise RuntimeError(f"not placed on the NPU: {', '.join(elsewhere)}")
-    code, text = _quietly(simulator.init_runtime)
-    if code != 0:
-        raise RuntimeError(_reason(text))
+    _done(simulator.init_runtime)
     dtypes = [onnx.helper.tensor_dtype_to_np_dtype(each.type.tensor_type.elem_type) for each in graph.output]
     return simulator, len(graph.input), dtypes
+
+
+def _done(step: Callable[[], int]) -> str:
+    """What a step of the toolkit printed. Raises RuntimeError with the last line of what it says if it fails."""
+    try:
+        code, text = _quietly(step)
+    except Exception as error:  # noqa: BLE001  (the toolkit raises whatever its own code does, as text)
+        raise RuntimeError((str(error).strip().splitlines() or [type(error).__name__])[-1][:300]) from None
+    if code != 0:
+        raise RuntimeError(_reason(text))
+    return text
 
 
 def _not_on_npu(text: str) -> list[str]:
