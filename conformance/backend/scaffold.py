@@ -34,6 +34,14 @@ FILES: Mapping[str, str] = MappingProxyType(
         "tests/test_{name}.py": "test.py.jinja",
     }
 )
+DEVICE: Mapping[str, str] = MappingProxyType(
+    {
+        "runner/CMakeLists.txt": "CMakeLists.txt.jinja",
+        "runner/on_board.sh": "on_board.sh.jinja",
+        "runner/runner.cpp": "runner.cpp.jinja",
+    }
+)
+"""The same for a device of its own, which stands behind a command."""
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _LONGEST = 40
 _FOLDERS = frozenset({"build", "dist", "tests"})  # beside the package
@@ -43,8 +51,8 @@ class ScaffoldError(UsageError):
     """A new backend that cannot be written; the message says what was asked for and what is wrong."""
 
 
-def rendered(name: str) -> dict[str, str]:
-    """The files of a backend called `name`: path in its folder -> text."""
+def rendered(name: str, device: bool = False) -> dict[str, str]:
+    """The files of a backend called `name`, with a runner for a device: path in its folder -> text."""
     environment = Environment(
         loader=PackageLoader("npu_assay.conformance.backend", "templates/new"),
         autoescape=False,  # Python, TOML and Markdown, from a name that `check_name` has seen
@@ -52,13 +60,13 @@ def rendered(name: str) -> dict[str, str]:
         keep_trailing_newline=True,
     )
     prefix = "".join(part.capitalize() for part in name.split("_"))
-    values = {"name": name, "prefix": prefix}
+    values, files = {"name": name, "prefix": prefix, "device": device}, {**FILES, **(DEVICE if device else {})}
     return {
-        path.format(name=name): environment.get_template(template).render(values) for path, template in FILES.items()
+        path.format(name=name): environment.get_template(template).render(values) for path, template in files.items()
     }
 
 
-def write_kit(name: str, folder: Path) -> list[Path]:
+def write_kit(name: str, folder: Path, device: bool = False) -> list[Path]:
     """Write a new backend's folder, whole or not at all; returns its files.
 
     Raises ScaffoldError for a name that no package can have, or that something installed has, and for a folder that
@@ -67,7 +75,7 @@ def write_kit(name: str, folder: Path) -> list[Path]:
     check_name(name)
     if os.path.lexists(folder):
         raise ScaffoldError(f"{folder}: it exists already, expected a new folder (--out names another)")
-    files = rendered(name)
+    files = rendered(name, device)
     with failing(folder, "cannot be written", ScaffoldError), new_folder(folder) as draft:
         for path, text in files.items():
             make_folder((draft / path).parent)

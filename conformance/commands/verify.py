@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from npu_assay.conformance.commands.completion import backends, tables
-from npu_assay.conformance.commands.shared import MOST, Seconds, level, out, plain, today, usage_errors, workers_option
+from npu_assay.conformance.commands.shared import (
+    MOST,
+    Seconds,
+    level,
+    out,
+    place,
+    placed,
+    plain,
+    today,
+    usage_errors,
+    workers_option,
+)
 from npu_assay.conformance.commands.verify_options import ALL, Asked
 from npu_assay.conformance.common.memory import many_records
 from npu_assay.conformance.record.levels import NUMBERS, reaches, unjudged
@@ -87,6 +98,7 @@ class Cases(click.IntRange):
 @click.option(
     "--memory", metavar="MIB", type=click.IntRange(1, MOST), help="Mebibytes per case; the certificate's if left out."
 )
+@placed
 @out("Write a record of the run, as JSON.")
 def verify(
     folder: Path,
@@ -102,6 +114,7 @@ def verify(
     timeout: float | None,
     memory: int | None,
     out: Path | None,
+    **where: Any,
 ) -> None:
     """Derive the verdict of a results folder, or of an archive of one, again: from its results and its table.
 
@@ -119,10 +132,11 @@ def verify(
         from npu_assay.conformance.verify.signing import read_public_key
         from npu_assay.conformance.verify.verification import verify_contents
 
-    asked = Asked(key, attestation, cases, seed, draw, backend, workers, timeout, memory, out)
     if cases is None:  # no backend runs in this process
         postpone()
     with usage_errors():
+        at = place(**where) if any(where.values()) else None
+        asked = Asked(key, attestation, cases, seed, draw, backend, workers, timeout, memory, out, at)
         asked.check()
         verifier = None if key is None else read_public_key(key)
         contents, day = read_contents(folder), today()

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from npu_assay.conformance.common.errors import UsageError
+
+if TYPE_CHECKING:
+    from npu_assay.conformance.devices.place import Place
 
 ALL = 0  # cases to run again: every one
 
@@ -24,6 +28,7 @@ class Asked:
     timeout: float | None
     memory: int | None
     out: Path | None
+    place: Place | None = None
 
     def check(self) -> None:
         """Raise a usage error for an option that nothing is done with."""
@@ -34,6 +39,7 @@ class Asked:
             "--timeout": self.timeout,
             "--memory": self.memory,
             "--out": self.out,
+            "--device or --python": self.place,
         }
         found = [name for name, value in given.items() if value is not None]
         if self.cases is None and found:

@@ -27,6 +27,7 @@ def run_again(contents: Contents, certificate: Certificate, asked: Asked, today:
     """Run cases again, print where they differ, and write the record."""
     from rich.console import Console  # loads torch
 
+    from npu_assay.conformance.devices.place import HERE
     from npu_assay.conformance.report.console import progress
     from npu_assay.conformance.verify.rerun import Request, rerun
     from npu_assay.conformance.verify.rerun_record import check_place, record_text, write_record
@@ -40,6 +41,7 @@ def run_again(contents: Contents, certificate: Certificate, asked: Asked, today:
         asked.seed,
         cores() if asked.workers is None else asked.workers,
         _limits(certificate, asked),
+        HERE if asked.place is None else asked.place,
     )
     try:
         with progress(Console(emoji=False)) as shown:

@@ -19,7 +19,7 @@ from npu_assay.conformance.backend.environment import environment
 from npu_assay.conformance.backend.info import About
 from npu_assay.conformance.backend.loading import check_level
 from npu_assay.conformance.common.errors import UsageError
-from npu_assay.conformance.devices.place import HERE, Place
+from npu_assay.conformance.devices.place import DEVICE, HERE, Place
 from npu_assay.conformance.fuzz.names import is_program
 from npu_assay.conformance.isolation.forkserver import Subject
 from npu_assay.conformance.isolation.limits import LIMITS, Limits
@@ -190,8 +190,11 @@ def backend_problems(backend: About, certificate: Certificate) -> Iterator[str]:
     versions = [
         f"{name}: found {found}, recorded {stated.get(name, 'no version')}"
         for name, found in sorted(backend.tools.items())
-        if stated.get(name) != found
+        if stated.get(name) != found and name != DEVICE
     ]
+    if (DEVICE in stated) != (DEVICE in backend.tools):
+        record, here = ("a device", "none") if DEVICE in stated else ("no device", "one")
+        yield f"not run again: the record is of {record} behind a command, found {here} here (--device)"
     for what, found in (("files", files), ("versions", versions)):
         if found:
             rest = f"; and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
@@ -200,10 +203,10 @@ def backend_problems(backend: About, certificate: Certificate) -> Iterator[str]:
 
 def _notes(backend: About, certificate: Certificate) -> tuple[str, ...]:
     """The versions on this machine that differ from those of the recorded run."""
-    stated = certificate.environment
+    stated, device = certificate.environment, {k: v for k, v in backend.tools.items() if k == DEVICE}
     differing = [
         f"{name} {stated.get(name, 'unknown')}, here {found}"
-        for name, found in environment().items()
+        for name, found in {**environment(), **device}.items()
         if stated.get(name) != found
     ]
     return (f"the record was made with {'; '.join(differing)}",) if differing else ()
