@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import signal
 import sys
 import tempfile
 from collections import OrderedDict
@@ -27,6 +28,9 @@ KEPT = 2
 """The number of compiled models that are kept."""
 OPTIMIZATION_LEVEL = 2
 """Level 3, the default, gives results codes of another scale, and says so; it says to use 2 for quantized models."""
+LIMIT = 10.0
+"""Seconds of processor time for a step of the toolkit (0.3 are usual): it has loops that do not end, and which cannot be
+left otherwise than with the process."""
 _COLORS = re.compile(r"\x1b\[[0-9;]*m")
 _LAYER = re.compile(r"\d+ +(?P<kind>\w+) +(?P<type>\w+) +(?P<target>CPU|GPU|NPU) .* (?P<kind_again>\w+):(?P<name>\S*)")
 _ENDS = ("InputOperator", "OutputOperator")
@@ -94,11 +98,17 @@ def _built(chip: str, model: bytes) -> Compiled:
 
 
 def _done(step: Callable[[], int]) -> str:
-    """What a step of the toolkit printed. Raises RuntimeError with the last line of what it says if it fails."""
+    """What a step of the toolkit printed. Raises RuntimeError with the last line of what it says if it fails.
+
+    SIGPROF ends the process after `LIMIT`.
+    """
+    signal.setitimer(signal.ITIMER_PROF, LIMIT)
     try:
         code, text = _quietly(step)
     except Exception as error:  # noqa: BLE001  (the toolkit raises whatever its own code does, as text)
         raise RuntimeError((str(error).strip().splitlines() or [type(error).__name__])[-1][:300]) from None
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
     if code != 0:
         raise RuntimeError(_reason(text))
     return text
