@@ -25,7 +25,11 @@ def test_the_program_imports_nothing_of_the_suite() -> None:
     tree = ast.parse(PROGRAM.read_text(encoding="utf-8"))
     named = {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
     of = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    assert {str(name).partition(".")[0] for name in named | of} - {*sys.stdlib_module_names} == {"numpy", "onnx", "rknn"}
+    assert {str(name).partition(".")[0] for name in named | of} - {*sys.stdlib_module_names} == {
+        "numpy",
+        "onnx",
+        "rknn",
+    }
 
 
 @pytest.mark.parametrize("chip", provider.CHIPS)
