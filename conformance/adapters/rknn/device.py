@@ -29,7 +29,7 @@ KEPT = 2
 OPTIMIZATION_LEVEL = 2
 """Level 3, the default, gives results codes of another scale, and says so; it says to use 2 for quantized models."""
 LIMIT = 10.0
-"""Seconds of processor time for a step of the toolkit (0.3 are usual): it has loops that do not end, and that nothing but
+"""Seconds of processor time for a step of the toolkit, of which 0.3 are usual: some of its loops do not end, and nothing but
 the end of the process leaves."""
 _COLORS = re.compile(r"\x1b\[[0-9;]*m")
 _LAYER = re.compile(r"\d+ +(?P<kind>\w+) +\w+ +(?P<target>CPU|GPU|NPU) .* \w+:(?P<name>\S*)")
