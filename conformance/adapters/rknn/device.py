@@ -29,8 +29,7 @@ KEPT = 2
 OPTIMIZATION_LEVEL = 2
 """Level 3, the default, gives results codes of another scale, and says so; it says to use 2 for quantized models."""
 LIMIT = 10.0
-"""Seconds of processor time for a step of the toolkit, of which 0.3 are usual: some of its loops do not end, and nothing but
-the end of the process leaves."""
+"""Seconds of processor time for a step of the toolkit; 0.3 are usual. Some of its loops end with the process alone."""
 _COLORS = re.compile(r"\x1b\[[0-9;]*m")
 _LAYER = re.compile(r"\d+ +(?P<kind>\w+) +\w+ +(?P<target>CPU|GPU|NPU) .* \w+:(?P<name>\S*)")
 _ENDS = ("InputOperator", "OutputOperator")
