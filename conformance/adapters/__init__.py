@@ -8,6 +8,7 @@ ADAPTERS = {
     "litert": "npu_assay.conformance.adapters.litert",
     "onnxruntime": "npu_assay.conformance.adapters.onnxruntime",
     "openvino": "npu_assay.conformance.adapters.openvino",
+    "rknn": "npu_assay.conformance.adapters.rknn",
 }
 """The module of each adapter. Its attributes are the backends; a - in their names becomes _."""
 

@@ -19,7 +19,7 @@ from torch.export import ExportedProgram
 from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.common.memory import keep
 from npu_assay.conformance.devices.machine import Machine, MachineError
-from npu_assay.conformance.interchange.onnx_form import onnx_model
+from npu_assay.conformance.interchange.onnx_form import OPSET, onnx_model
 from npu_assay.conformance.interchange.whole import Whole, inner_nodes
 from npu_assay.partitioners.exir import DelegationSpec, PartitionResult, to_backend
 from npu_assay.partitioners.exir.backend import Backend, BackendDetails, CompileSpec, PreprocessResult, Rejection
@@ -129,9 +129,9 @@ def beside(file: str, program: str) -> str:
     return str(Path(file).with_name(program))
 
 
-def onnx_bytes(program: ExportedProgram) -> bytes:
+def onnx_bytes(program: ExportedProgram, opset: int = OPSET) -> bytes:
     """A program in the ONNX form. Raises FormError."""
-    return bytes(onnx_model(program, "case").SerializeToString(deterministic=True))
+    return bytes(onnx_model(program, "case", opset).SerializeToString(deterministic=True))
 
 
 def offered(

@@ -1,7 +1,8 @@
 """An edge program as an ONNX model in QDQ form: operators on floats, between QuantizeLinear and DequantizeLinear.
 
 The model computes what the program does: its inputs and outputs have the program's types, its weights are codes
-after DequantizeLinear, per tensor, per channel or per group. Opset 21 is the first with 16-bit codes.
+after DequantizeLinear, per tensor, per channel or per group. Opset 21 is the first with 16-bit codes and groups;
+an older one is written for engines that read no newer (`onnx_opsets`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from onnx import ModelProto, ValueInfoProto, helper
+from onnx import ModelProto, ValueInfoProto, checker, helper
 from torch import fx
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
@@ -35,23 +36,36 @@ from npu_assay.partitioners.exir.ops import (
 from npu_assay.reference.golden.aten import bound
 from npu_assay.reference.onnx_forms.site import Array, FormError
 
-OPSET, IR_VERSION = 21, 10
+OPSET = 21
+IR_VERSIONS: Mapping[int, int] = MappingProxyType({17: 8, 21: 10})
+"""The version of the file format that came with an opset."""
 PRODUCER = "npu-assay"
 _RUN_TIME = CHOOSE_QPARAMS | QUANTIZE_DYNAMIC | DEQUANTIZE_DYNAMIC
 _CODES = (torch.int8, torch.uint8, torch.int16)
 
 
-def onnx_model(program: ExportedProgram, name: str) -> ModelProto:
-    """The model of a program, whole or delegated. Raises FormError for what has no form in ONNX."""
-    writer = Writer()
+def onnx_model(program: ExportedProgram, name: str, opset: int = OPSET) -> ModelProto:
+    """The model of a program, whole or delegated. Raises FormError for what has no form in ONNX, or in this opset."""
+    writer = Writer(opset)
     inputs = _placeholders(writer, program)
     for node in program.graph.nodes:
         if node.op == "call_function":
             writer.names[node] = _written(writer, node)
     outputs = [_returned(writer, node, inputs) for node in _outputs(program)]
     graph = helper.make_graph(writer.nodes, name, inputs, outputs, writer.initializers)
-    opsets = [helper.make_opsetid("", OPSET)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name=PRODUCER)
+    opsets = [helper.make_opsetid("", opset)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSIONS[opset], producer_name=PRODUCER)
+    if opset != OPSET:
+        _check(model)
+    return model
+
+
+def _check(model: ModelProto) -> None:
+    """Raise FormError for operators and attributes that an older opset does not have."""
+    try:
+        checker.check_model(model)
+    except checker.ValidationError as error:
+        raise FormError("opset", str(error).partition("\n")[0]) from error
 
 
 def _placeholders(writer: Writer, program: ExportedProgram) -> list[ValueInfoProto]:
@@ -136,9 +150,14 @@ def _computed(node: fx.Node) -> Array:
 
 
 def _parameters(writer: Writer, node: fx.Node, scale: Any, zero_point: Any, dtype: torch.dtype) -> tuple[str, ...]:
-    """Scale and zero point as constants; for 32-bit codes ONNX has only zero point 0, which is left out."""
+    """Scale and zero point as constants. For 32-bit codes ONNX has only zero point 0, which is left out.
+
+    Where an older opset is written, it is not: RKNN Toolkit 2 does not read the shorter form.
+    """
     scales, zeros = (np.asarray(writer.tensors[x] if isinstance(x, fx.Node) else x) for x in (scale, zero_point))
     name = writer.constant(scales.astype(np.float32), f"{node.name}_scale")
+    if dtype == torch.int16 and writer.opset < OPSET:
+        raise FormError("opset", f"codes of 16 bits need opset {OPSET}, found {writer.opset}")
     if dtype in _CODES:
         kind = torch.iinfo(dtype)
         if zeros.min() < kind.min or zeros.max() > kind.max:
@@ -148,6 +167,8 @@ def _parameters(writer: Writer, node: fx.Node, scale: Any, zero_point: Any, dtyp
         return name, writer.constant(zeros.astype(numpy_type(dtype)), f"{node.name}_zero_point")
     if dtype != torch.int32 or zeros.any():
         raise FormError("codes", f"ONNX has no {str(dtype).removeprefix('torch.')} codes with these zero points")
+    if writer.opset < OPSET:
+        return name, writer.constant(zeros.astype(np.int32), f"{node.name}_zero_point")
     return (name,)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
@@ -76,6 +77,19 @@ def _flipped(s: Site) -> str:
     )
 
 
+def _gelu(s: Site) -> str:
+    """Gelu, which opset 20 brought; before that the expression of it that torch exports."""
+    x = s.x()
+    if s.writer.opset >= 20:
+        return s.op("Gelu", x, approximate=s["approximate"])
+    if s["approximate"] == "none":
+        bent = s.op("Erf", s.op("Div", x, s.number(math.sqrt(2))))
+    else:
+        cubed = s.op("Mul", s.op("Pow", x, s.number(3)), s.number(0.044715))
+        bent = s.op("Tanh", s.op("Mul", s.op("Add", x, cubed), s.number(math.sqrt(2 / math.pi))))
+    return s.op("Mul", s.op("Mul", x, s.op("Add", bent, s.number(1))), s.number(0.5))
+
+
 def _selected(s: Site) -> str:
     return s.op("Gather", s.x(), s.number(s["index"], torch.int64), axis=s["dim"])
 
@@ -86,7 +100,7 @@ OWN: Mapping[str, Rule] = MappingProxyType(
         "aten.erf.default": plain("Erf"),
         "aten.selu.default": plain("Selu"),
         "aten.hardswish.default": plain("HardSwish"),
-        "aten.gelu.default": lambda s: s.op("Gelu", s.x(), approximate=s["approximate"]),
+        "aten.gelu.default": _gelu,
         "aten.celu.default": lambda s: s.op("Celu", s.x(), alpha=float(s["alpha"])),
         "aten.hardsigmoid.default": lambda s: s.op("HardSigmoid", s.x(), alpha=1 / 6, beta=0.5),
         "aten.leaky_relu.default": lambda s: s.op("LeakyRelu", s.x(), alpha=float(s["negative_slope"])),

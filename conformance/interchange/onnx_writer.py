@@ -12,6 +12,7 @@ import torch
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 from torch import fx
 
+from npu_assay.conformance.interchange.onnx_opsets import in_opset
 from npu_assay.partitioners.exir.nodes import value
 from npu_assay.reference.onnx_forms import site
 from npu_assay.reference.onnx_forms.site import Array, FormError
@@ -52,6 +53,7 @@ def _types(dtype: torch.dtype) -> tuple[int, Any]:
 class Writer:
     """Nodes and constants so far; `names` are the tensors of fx nodes, one or several."""
 
+    opset: int
     names: dict[fx.Node, str | tuple[str, ...]] = field(default_factory=dict)
     tensors: dict[fx.Node, torch.Tensor] = field(default_factory=dict)
     nodes: list[NodeProto] = field(default_factory=list)
@@ -79,7 +81,8 @@ class Writer:
     ) -> tuple[str, ...]:
         """Append a node; returns the names of its results. inputs: "" for an input that is left out."""
         outputs = tuple(self.unique(hint) for _ in range(count))
-        self.nodes.append(helper.make_node(kind, list(inputs), list(outputs), **attributes))
+        node = helper.make_node(kind, list(inputs), list(outputs), **attributes)
+        self.nodes.append(in_opset(node, self.initializers, self.opset))
         return outputs
 
 

@@ -13,6 +13,9 @@ from npu_assay.conformance.backend.loading import load_backend
 from npu_assay.conformance.interchange.export import Request, export
 from npu_assay.conformance.interchange.judging import Request as JudgeRequest
 from npu_assay.conformance.interchange.judging import judge_folder
+from npu_assay.conformance.interchange.onnx_form import onnx_model
+from npu_assay.conformance.interchange.onnx_rules import rule
+from npu_assay.conformance.programs.build import build, model_inputs
 from npu_assay.conformance.run.one_case import run_case
 from npu_assay.conformance.run.selection import all_cases
 from npu_assay.conformance.table import load_table
@@ -64,3 +67,18 @@ def test_the_findings_show(index: int, tmp_path: Path) -> None:
     found = scripts("onnxruntime-cpu-1.31.1.md")
     assert len(found) == 4
     assert shows(found[index], tmp_path)
+
+
+@pytest.mark.parametrize("row", ["amax.default", "mean.dim", "gelu.default", "linear.default", "convolution.default"])
+def test_an_older_opset_computes_the_same(row: str) -> None:
+    table = load_table("onnxruntime_cpu@1.31")
+    ending = f"aten.{row}/operator/accept/baseline", f"aten.{row}/int8/operator/accept/baseline"
+    (case,) = [case for case in all_cases(table) if case.id in ending]
+    program = build(case.graph, [op for op in table.preserve if rule(op)], table.mark)
+    results = []
+    for opset in (17, 21):
+        session = onnxruntime.InferenceSession(onnx_model(program, "x", opset).SerializeToString())
+        feeds = {each.name: x.numpy() for each, x in zip(session.get_inputs(), model_inputs(case.graph), strict=True)}
+        results.append(session.run(None, feeds))
+    for one, other in zip(*results, strict=True):
+        assert (one == other).all()

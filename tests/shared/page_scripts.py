@@ -26,6 +26,7 @@ DISTRIBUTIONS = {
     "onnx": {"onnx"},
     "onnxruntime": {"onnxruntime"},
     "openvino": {"openvino"},
+    "rknn": {"rknn-toolkit2"},
     "torch": {"torch"},
     "torchao": {"torchao"},
     "tosa": {"tosa-tools"},
