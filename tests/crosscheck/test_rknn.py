@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from page_scripts import installs, scripts, shows, text
 
-from npu_assay.conformance.devices.place import Place, load_placed
+from npu_assay.conformance.devices.place import Place
+from npu_assay.conformance.devices.placing import load_placed
 from npu_assay.conformance.findings import findings
 from npu_assay.conformance.run.one_case import run_case
 from npu_assay.conformance.run.selection import all_cases
