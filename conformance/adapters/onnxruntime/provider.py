@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch.export import ExportedProgram
 
-from npu_assay.conformance.adapters.engine import Engine, kept, onnx_bytes
+from npu_assay.conformance.adapters.engine import Engine, Form, kept, onnx_bytes
+from npu_assay.conformance.interchange.onnx_form import onnx_model
+from npu_assay.conformance.interchange.unsigned_form import unsigned
 
 PROVIDER = "CPUExecutionProvider"
 
@@ -32,6 +35,23 @@ def execute(blob: bytes, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     return [torch.from_numpy(array.copy()) for array in session.run(None, feeds)]
 
 
+def unsigned_bytes(program: ExportedProgram) -> bytes:
+    """A program in the ONNX form on unsigned codes. Raises FormError."""
+    return bytes(unsigned(onnx_model(program, "case")).SerializeToString(deterministic=True))
+
+
+def _qnn_htp(name: str, form: Form) -> Engine:
+    return Engine(
+        name=f"onnxruntime:{name}",
+        table="qnn_htp@2.51",
+        backend_id="OnnxRuntimeQnnHtp",
+        execute="scratch_qnn:execute",
+        refused="the provider must place every node of the model on HTP",
+        distributions=(),
+        form=form,
+    )
+
+
 ENGINES = {
     "cpu": Engine(
         name="onnxruntime:cpu",
@@ -41,5 +61,7 @@ ENGINES = {
         refused="ONNX Runtime must make a session of the model",
         distributions=("onnxruntime",),
         form=onnx_bytes,
-    )
+    ),
+    "qnn_htp": _qnn_htp("qnn-htp", unsigned_bytes),
+    "qnn_htp_signed": _qnn_htp("qnn-htp-signed", onnx_bytes),
 }
