@@ -11,15 +11,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from torch.export import ExportedProgram
 
 from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.common.memory import keep
+from npu_assay.conformance.devices.machine import Machine, MachineError
 from npu_assay.conformance.interchange.onnx_form import onnx_model
 from npu_assay.conformance.interchange.whole import Whole, inner_nodes
-from npu_assay.conformance.isolation.machine import Machine, MachineError
 from npu_assay.partitioners.exir import DelegationSpec, PartitionResult, to_backend
 from npu_assay.partitioners.exir.backend import Backend, BackendDetails, CompileSpec, PreprocessResult, Rejection
 from npu_assay.partitioners.exir.ops import target_name
@@ -29,8 +30,6 @@ Form = Callable[[ExportedProgram], bytes]
 """Writes a program as a model, or raises FormError."""
 REFUSED = "engine"
 """The constraint's id of a rejection where a model has a form and the engine refuses it."""
-KEPT = 2
-"""The number of compiled models that a child process keeps: as many as one case runs alternately."""
 
 
 @dataclass(frozen=True)
@@ -39,21 +38,23 @@ class Engine:
 
     form: writes a program as a model's bytes. format: the name of the format.
     refused: the constraint, in a sentence, that a model breaks if the engine refuses it.
-    execute: the `module:function` that runs a model in the child process; without inputs it only compiles.
+    program: the device program that compiles and runs a model (`devices.worker`), `FILE.py:function`.
+    needs: the module without which that program is of no use, in whatever interpreter runs it; "" for none.
     """
 
     name: str
     table: str
     backend_id: str
-    execute: str
+    program: str
     refused: str
     distributions: tuple[str, ...]
     form: Form
     format: str = "ONNX"
+    needs: str = ""
 
     def backend(self) -> Backend:
         """The engine as a backend."""
-        machine = Machine(self.execute)
+        machine = Machine(self.program, needs=self.needs)
         return Backend(
             name=self.name,
             table=self.table,
@@ -125,8 +126,9 @@ def _recording(form: Form, found: list[bytes | FormError]) -> Form:
     return recorded
 
 
-kept = keep(KEPT)
-"""Caches the function that compiles a model in the child process."""
+def beside(file: str, program: str) -> str:
+    """The path of a device program that lies beside a module's file."""
+    return str(Path(file).with_name(program))
 
 
 def onnx_bytes(program: ExportedProgram) -> bytes:

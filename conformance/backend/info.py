@@ -10,11 +10,11 @@ from npu_assay.conformance.backend.loading import (
     BackendSpecError,
     highest_level,
     installed_tools,
-    load_backend,
     needed_path,
     target,
 )
 from npu_assay.conformance.backend.sources import backend_files
+from npu_assay.conformance.devices.place import HERE, Place, load_placed, versions_there
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,10 @@ class About:
     level: str
 
 
-def about(spec: str, tools: Sequence[str]) -> About:
+def about(spec: str, tools: Sequence[str], place: Place = HERE) -> About:
     """Load a backend and say what it is. Raises UsageError for one that does not load, or lacks a tool."""
-    backend = load_backend(spec)
-    versions = installed_tools(backend, tools)
+    backend = load_placed(spec, place)
+    versions = installed_tools(backend, tools) | versions_there(backend, backend.distributions) | place.told
     return About(
         backend.name, backend.table, versions, backend_sources(spec), needed_path(spec), highest_level(backend)
     )

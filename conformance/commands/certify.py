@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,7 +17,10 @@ from npu_assay.conformance.commands.shared import (
     level,
     memory,
     out,
+    place,
+    placed,
     plain,
+    refuse,
     table_option,
     timeout,
     today,
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from npu_assay.conformance.run.execution import Pool
 
 INTERRUPTED = 1
+WAITING = 16  # processes that wait for a device
 
 
 @click.command()
@@ -80,6 +84,7 @@ INTERRUPTED = 1
     type=Output(),
     help="Also write JUnit with times and host, which the record's own junit.xml does not have.",
 )
+@placed
 @click.option(
     "--debug",
     is_flag=True,
@@ -110,6 +115,7 @@ def certify(
     shard: Shard | None,
     junit: Path | None,
     debug: bool,
+    **where: Any,
 ) -> None:
     """Run the cases; write certificate, results and reports.
 
@@ -143,11 +149,14 @@ def certify(
         from npu_assay.conformance.record.waivers import load_waivers
         from npu_assay.conformance.run.session import Request, assay
 
+        at = place(**where)
+        if at.told and scheduler is not None:
+            refuse("--device: found --scheduler, too, whose workers have no device")
         request = Request(
             backend,
             table,
             Selection(expression, smoke, seed, shard, variations),
-            workers if workers is not None else cores(),
+            workers if workers is not None else WAITING if at.device else cores(),
             folder,
             () if waivers is None else load_waivers(waivers),
             None if scheduler is None else _cluster(scheduler),
@@ -157,6 +166,7 @@ def certify(
             0 if fuzz is None else fuzz,
             level=level,
             junit=junit,
+            place=at,
         )
         try:
             with progress(console) as shown:

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
@@ -17,6 +17,9 @@ from npu_assay.conformance.commands.completion import backends, operators, table
 from npu_assay.conformance.common.escaped import plain as plain
 from npu_assay.conformance.record.levels import LEVELS, NUMBERS
 from npu_assay.files import check_place, write_whole
+
+if TYPE_CHECKING:
+    from npu_assay.conformance.devices.place import Place
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 UNUSABLE = 2
@@ -132,6 +135,38 @@ def expression(told: str, complete: Callable[..., Any] = operators) -> Callable[
 def out(told: str, metavar: str = "FILE") -> Callable[[_F], _F]:
     """The option --out, told so, for a file or for a folder."""
     return click.option("--out", metavar=metavar, type=Output(is_folder=metavar == "DIR"), help=told)
+
+
+def placed(command: _F) -> _F:
+    """The options that say where programs run: --python, --device and its limits."""
+    options = (
+        click.option(
+            "--python", metavar="PATH", default="", help="Run programs in this interpreter, not here (docs/devices.md)."
+        ),
+        click.option("--device", metavar="COMMAND", default="", help="Run programs by a command (docs/devices.md)."),
+        click.option("--call-timeout", metavar="SECONDS", type=Seconds(), help="Seconds for a call of --device: 60."),
+        click.option("--case-timeout", metavar="SECONDS", type=Seconds(), help="Seconds for a call with one case: 30."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def place(python: str, device: str, call_timeout: float | None, case_timeout: float | None) -> Place:
+    """Where programs run. Raises UsageError for options that do not fit."""
+    from npu_assay.conformance.devices.place import HERE, Place  # help starts without
+
+    given = [name for name, each in (("--call-timeout", call_timeout), ("--case-timeout", case_timeout)) if each]
+    if given and not device:
+        refuse(f"{given[0]} is a limit of --device, expected --device with it")
+    found = Place(
+        python,
+        device,
+        HERE.call if call_timeout is None else call_timeout,
+        HERE.case if case_timeout is None else case_timeout,
+    )
+    found.check()
+    return found
 
 
 timeout_option = timeout("Seconds of processor time for the model's process.")

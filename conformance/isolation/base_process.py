@@ -233,6 +233,7 @@ def _between(request: dict[str, Any], files: list[int], serve: Callable[[socket.
 def _subject(request: dict[str, Any]) -> Any:
     """The forkserver's subject, after taking over the run's folder, environment and path, without what judges."""
     from npu_assay.conformance.adapters import adapted  # loads torch
+    from npu_assay.conformance.devices.place import Place
     from npu_assay.conformance.isolation.forkserver import Subject
 
     sys.path[:] = request["path"]
@@ -241,7 +242,7 @@ def _subject(request: dict[str, Any]) -> Any:
     os.chdir(request["folder"])
     told = request["subject"]
     leave_out(JUDGES if adapted(told["backend"]) else (*JUDGES, *GOLDENS))
-    return Subject(told["backend"], tuple(told["tools"]), Limits(**told["limits"]))
+    return Subject(told["backend"], tuple(told["tools"]), Limits(**told["limits"]), Place(**told["place"]))
 
 
 if __name__ == "__main__":

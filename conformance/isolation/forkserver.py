@@ -16,14 +16,16 @@ import signal
 import socket
 import sys
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 
 from npu_assay.conformance.backend.info import About, about
-from npu_assay.conformance.backend.loading import BackendSpecError, load_backend
+from npu_assay.conformance.backend.loading import BackendSpecError
 from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.devices import gather
+from npu_assay.conformance.devices.place import HERE, Place, load_placed
 from npu_assay.conformance.isolation import runner
 from npu_assay.conformance.isolation.forking import fork
 from npu_assay.conformance.isolation.imports import unchanged
@@ -36,15 +38,23 @@ RUN, READY, KILL, ENDED, LOADED, REFUSED = "run", "ready", "kill", "ended", "loa
 ASK = "ask"  # a number, which comes back: the forkserver was there after it had been sent
 ENDS = 2  # of connections to its judge that go to a runner: its own, and that of the process beside it
 FILES = 3  # that go with them
+WAITS = 20  # calls of a device that a case may wait for
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What runners are forked for: a backend's spec, the names of blob checks, the limits of a case."""
+    """What runners are forked for: a backend's spec, the names of blob checks, a case's limits, where programs run."""
 
     backend: str
     tools: tuple[str, ...]
     limits: Limits
+    place: Place = HERE
+
+    @property
+    def patience(self) -> Limits:
+        """A case's limits. Behind a command, which has its own, a case waits while others are answered."""
+        waits = WAITS * (self.place.call + self.place.case) if self.place.device else 0.0
+        return replace(self.limits, seconds=max(self.limits.seconds, waits))
 
 
 def serve(end: socket.socket, subject: Subject) -> None:
@@ -57,6 +67,7 @@ class _Forkserver:
     wire: Wire
     subject: Subject
     process: int = field(default_factory=os.getpid)
+    kept: frozenset[int] = frozenset()  # processes that live as long as this one
 
     def serve(self) -> None:
         """Load the backend, report that, then fork runners until the run closes the connection."""
@@ -81,12 +92,15 @@ class _Forkserver:
         with unchanged(self.subject.backend):
             told = self._about()
         self.wire.send({LOADED: vars(told), "process": self.process})
-        return runner.Work(load_backend(self.subject.backend), self.subject.limits)
+        backend = load_placed(self.subject.backend, self.subject.place)
+        gathering = gather.start(backend.runtime)
+        self.kept = frozenset() if gathering is None else frozenset({gathering})
+        return runner.Work(backend, self.subject.limits)
 
     def _about(self) -> About:
         """Load the backend. A fork of this process that the backend made, and that returns here, is ended."""
         try:
-            return about(self.subject.backend, self.subject.tools)
+            return about(self.subject.backend, self.subject.tools, self.subject.place)
         finally:
             if os.getpid() != self.process:
                 os._exit(1)
@@ -132,7 +146,7 @@ class _Forkserver:
 
     def _reap(self, runners: set[int]) -> None:
         """Tell the run which runners ended, and end what they left behind."""
-        while runners or children():
+        while runners or children() - self.kept:
             try:
                 process, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
@@ -142,7 +156,7 @@ class _Forkserver:
             end(process)  # the rest of its group
             if process in runners:
                 runners.discard(process)
-                end_children(but=runners)
+                end_children(but=runners | self.kept)
                 self.wire.send({ENDED: process, "status": os.waitstatus_to_exitcode(status)})
 
 

@@ -212,7 +212,7 @@ class ProcessPool:
 
     @property
     def limits(self) -> Limits:
-        return self._subject.limits
+        return self._subject.patience
 
 
 @dataclass

@@ -6,12 +6,12 @@ import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
+from typing import Any
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from npu_assay.conformance.backend.loading import load_backend
-from npu_assay.conformance.isolation.machine import Machine, MachineError
+from npu_assay.conformance.devices.machine import Machine, MachineError
 from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.reach.flow import flow_of
 from npu_assay.conformance.reach.walk import ERROR, Met, walk
@@ -48,8 +48,8 @@ def ask(backend: str, table: str, cases: Sequence[Case], workers: int, timeout: 
             machine.close()
 
 
-def answer(question: bytes, _: Sequence[Tensor]) -> list[Tensor]:
-    """In the child: what a user meets in one case, as JSON in a tensor of bytes."""
+def answer(question: bytes, _: Sequence[object]) -> list[np.ndarray[Any, Any]]:
+    """In the child: what a user meets in one case, as JSON in an array of bytes."""
     backend, table, name = json.loads(question)
     met = walk(known_cases(table).case(name), flow_of(load_backend(backend)))
-    return [torch.tensor(list(json.dumps(met.as_data()).encode()), dtype=torch.uint8)]
+    return [np.frombuffer(json.dumps(met.as_data()).encode(), np.uint8)]

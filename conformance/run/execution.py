@@ -16,9 +16,9 @@ from typing import Protocol
 
 import torch
 
-from npu_assay.conformance.backend.loading import load_backend
 from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.common.memory import keep
+from npu_assay.conformance.devices.place import HERE, Place, load_placed
 from npu_assay.conformance.fuzz.programs import Known
 from npu_assay.conformance.isolation.forkserver import Subject
 from npu_assay.conformance.isolation.judge import load_judges
@@ -65,13 +65,14 @@ class Job:
     run: str = ""
     seed: int = 0
     level: str = NUMBERS
+    place: Place = HERE
 
 
 @keep(1)
 def _context(job: Job) -> tuple[Backend, Table, dict[str, Case]]:
     torch.set_num_threads(1)
     table = load_table(job.table)
-    context = load_backend(job.backend), table, known_cases(job.table, job.seed).cases
+    context = load_placed(job.backend, job.place), table, known_cases(job.table, job.seed).cases
     # What is loaded by now stays until the end, so the collector need not look at it: 10 % less time per case.
     gc.freeze()
     return context
@@ -124,7 +125,7 @@ def run_all(job: Job, ids: Sequence[str], workers: int) -> Iterator[CaseResult]:
     A case that ends its process fails, and the others go on. Raises UsageError when no process starts.
     """
     case = made_beforehand(job).case
-    with ProcessPool(Subject(job.backend, job.tools, job.limits), job.table) as processes:
+    with ProcessPool(Subject(job.backend, job.tools, job.limits, job.place), job.table) as processes:
         yield from processes.run_named(ids, case, workers, level=job.level)
 
 

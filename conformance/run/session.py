@@ -6,8 +6,9 @@ import datetime
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from npu_assay import __version__
 from npu_assay.conformance.backend.environment import environment, suite_sources
@@ -17,6 +18,7 @@ from npu_assay.conformance.backend.outside import check_apart
 from npu_assay.conformance.backend.stated_table import stated_table
 from npu_assay.conformance.ci.junit import write_junit
 from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.devices.place import HERE, Place
 from npu_assay.conformance.fuzz.programs import Known
 from npu_assay.conformance.fuzz.record import Record
 from npu_assay.conformance.fuzz.shrink import Run
@@ -52,7 +54,8 @@ class Request:
     pool: where cases run; None for isolated processes of this machine. resume: go on with an interrupted run.
     fuzz: how many random programs besides, of the seed that the selection has for random numbers. level: how far to
     look (`record.levels`).
-    offer: instead of the table, everything that it does not list. junit: a file for each case's time, see `ci.junit`.
+    place: where programs run, if not where the backend says. offer: instead of the table, everything that it does not
+    list. junit: a file for each case's time, see `ci.junit`.
     """
 
     backend: str
@@ -69,6 +72,7 @@ class Request:
     offer: bool = False
     level: str = NUMBERS
     junit: Path | None = None
+    place: Place = HERE
 
     @property
     def numbers(self) -> range:
@@ -86,7 +90,7 @@ def assay(request: Request, progress: Progress, today: Callable[[], datetime.dat
     started = datetime.datetime.now(datetime.UTC)
     with ExitStack() as stack:
         suite, versions = _beforehand(request, stack), environment()
-        processes = stack.enter_context(ProcessPool(Subject(request.backend, request.tools, request.limits)))
+        processes = stack.enter_context(ProcessPool(_subject(request, stack)))
         known = processes.about
         check_level(request.backend, known.level, request.level)
         check_apart(known.sources)
@@ -124,6 +128,12 @@ def assay(request: Request, progress: Progress, today: Callable[[], datetime.dat
     if request.junit is not None:
         write_junit(request.junit, report, processes.seconds, started)
     return report
+
+
+def _subject(request: Request, stack: ExitStack) -> Subject:
+    """What the backend's processes are made for, with a folder for the files of a device's calls."""
+    folder = stack.enter_context(TemporaryDirectory(prefix="assay-device-", ignore_cleanup_errors=True))
+    return Subject(request.backend, request.tools, request.limits, replace(request.place, folder=folder))
 
 
 def _beforehand(request: Request, stack: ExitStack) -> dict[str, str]:
@@ -234,6 +244,7 @@ class _Made:
             "limits": str(self.request.limits),
             "seed": str(request.selection.seed),
             "level": request.level,
+            **request.place.told,
             **({"random programs": str(request.fuzz)} if request.fuzz else {}),
         }
 

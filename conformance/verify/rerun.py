@@ -19,6 +19,7 @@ from npu_assay.conformance.backend.environment import environment
 from npu_assay.conformance.backend.info import About
 from npu_assay.conformance.backend.loading import check_level
 from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.devices.place import HERE, Place
 from npu_assay.conformance.fuzz.names import is_program
 from npu_assay.conformance.isolation.forkserver import Subject
 from npu_assay.conformance.isolation.limits import LIMITS, Limits
@@ -50,6 +51,7 @@ class Request:
     seed: int | None = None
     workers: int = 1
     limits: Limits = LIMITS
+    place: Place = HERE
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,7 @@ def rerun(contents: Contents, certificate: Certificate, request: Request, progre
         with held(str(table)):
             check_preserved(load_table(str(table)))
             tools = tuple(certificate.backend["tools"])
-            job = Job(spec, str(table), tools, request.limits, seed=seed, level=certificate.level)
+            job = Job(spec, str(table), tools, request.limits, seed=seed, level=certificate.level, place=request.place)
             made_beforehand(job)
             known = _about(job, request.backend is None)
             check_level(spec, known.level, job.level)
@@ -171,7 +173,7 @@ def _recorded(contents: Contents) -> dict[str, CaseResult]:
 def _about(job: Job, named_there: bool) -> About:
     """What the process that loads the backend reports about it."""
     try:
-        with ProcessPool(Subject(job.backend, job.tools, job.limits), job.table) as processes:
+        with ProcessPool(Subject(job.backend, job.tools, job.limits, job.place), job.table) as processes:
             return processes.about
     except UsageError as error:
         where = "; the certificate names this backend: give another name of it with --backend" if named_there else ""

@@ -16,7 +16,7 @@ from torch.export import ExportedProgram
 from npu_assay.conformance.adapters.executorch.delegation import TheirPartitioner, compiler
 from npu_assay.conformance.adapters.executorch.silence import quiet
 from npu_assay.conformance.common.errors import NotRunError
-from npu_assay.conformance.isolation.machine import Machine
+from npu_assay.conformance.devices.machine import Machine
 from npu_assay.partitioners.exir.backend import Backend, CompileSpec
 
 MODEL = "tosa_reference_model"
@@ -84,15 +84,15 @@ def _with(orders: Orders, flatbuffer: bytes) -> bytes:
     return flatbuffer if usual else MARK + json.dumps(orders).encode() + b"\n" + flatbuffer
 
 
-def execute(blob: bytes, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+def execute(blob: bytes, inputs: Sequence[Any]) -> list[Any]:
     """The outputs of a TOSA flatbuffer on Arm's reference model in this process."""
     import tosa_reference_model as model  # optional
 
     os.environ["TOSA_MODEL_NO_BACKTRACE"] = "1"  # else it asks gdb, for long, and reports of equal cases differ
-    outputs, status = model.run(blob, [x.numpy() for x in inputs])
+    outputs, status = model.run(blob, list(inputs))
     if status != model.GraphStatus.TOSA_VALID:
         raise RuntimeError(f"the reference model returned {status}")
-    return [torch.tensor(array) for array in outputs]
+    return list(outputs)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_leaves
 from npu_assay.conformance.adapters.executorch.delegation import TheirPartitioner, compiler, warm_up
 from npu_assay.conformance.adapters.executorch.silence import quiet
 from npu_assay.conformance.common.memory import once
-from npu_assay.conformance.isolation.machine import Machine
+from npu_assay.conformance.devices.machine import Machine
 from npu_assay.partitioners.exir.backend import Backend
 
 with quiet():
@@ -80,10 +80,10 @@ def _runtime() -> Any:
         return Runtime.get()
 
 
-def execute(program: bytes, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+def execute(program: bytes, inputs: Sequence[Any]) -> list[Any]:
     """The outputs of the method forward of a `.pte` file, on ExecuTorch's runtime in this process."""
     loaded = _runtime().load_program(program)
-    return [x.clone().contiguous() for x in loaded.load_method("forward").execute(list(inputs))]
+    return [x.clone().numpy() for x in loaded.load_method("forward").execute([*map(torch.from_numpy, inputs)])]
 
 
 def backend(_: str) -> Backend:

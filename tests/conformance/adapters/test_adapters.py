@@ -17,7 +17,7 @@ from npu_assay.conformance.adapters import ADAPTERS, adapted, engine, executorch
 from npu_assay.conformance.backend.loading import installed_tools, load_backend, needed_path, target
 from npu_assay.conformance.cli import main
 from npu_assay.conformance.common.errors import NotRunError, UsageError
-from npu_assay.conformance.isolation.machine import Machine, MachineError
+from npu_assay.conformance.devices.machine import Machine, MachineError
 from npu_assay.conformance.record.tensor_text import pack, unpack
 from npu_assay.conformance.run.one_case import run_case
 from npu_assay.conformance.run.selection import all_cases

@@ -12,10 +12,10 @@ pytest.importorskip("executorch", reason="the adapter needs the extra `executorc
 import torch
 from interchange_runs import Array, run_all
 
+from npu_assay.conformance.devices.machine import Machine
 from npu_assay.conformance.interchange.export import Request, export
 from npu_assay.conformance.interchange.judging import Request as JudgeRequest
 from npu_assay.conformance.interchange.judging import judge_folder
-from npu_assay.conformance.isolation.machine import Machine
 from npu_assay.conformance.pte.options import Request as RunRequest
 from npu_assay.conformance.pte.run import run
 
