@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+from onnx import ModelProto
 from torch.export import ExportedProgram
 
 from npu_assay.conformance.adapters.engine import Engine, Form, beside, onnx_bytes
 from npu_assay.conformance.interchange.onnx_form import onnx_model
 from npu_assay.conformance.interchange.unsigned_form import unsigned
+from npu_assay.reference.onnx_forms.site import FormError
+
+
+def signed_bytes(program: ExportedProgram) -> bytes:
+    """A program in the ONNX form. Raises FormError, by the table's name for it where sizes are open."""
+    return bytes(_model(program).SerializeToString(deterministic=True))
 
 
 def unsigned_bytes(program: ExportedProgram) -> bytes:
-    """A program in the ONNX form on unsigned codes. Raises FormError."""
-    return bytes(unsigned(onnx_model(program, "case")).SerializeToString(deterministic=True))
+    """The same on unsigned codes."""
+    return bytes(unsigned(_model(program)).SerializeToString(deterministic=True))
+
+
+def _model(program: ExportedProgram) -> ModelProto:
+    try:
+        return onnx_model(program, "case")
+    except FormError as error:
+        raise FormError({"open_sizes": "static_shape"}.get(error.code, error.code), str(error)) from None
 
 
 def _qnn_htp(name: str, form: Form) -> Engine:
@@ -38,5 +52,5 @@ ENGINES = {
         form=onnx_bytes,
     ),
     "qnn_htp": _qnn_htp("qnn-htp", unsigned_bytes),
-    "qnn_htp_signed": _qnn_htp("qnn-htp-signed", onnx_bytes),
+    "qnn_htp_signed": _qnn_htp("qnn-htp-signed", signed_bytes),
 }
