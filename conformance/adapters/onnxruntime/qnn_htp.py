@@ -18,6 +18,7 @@ NAME = "QNNExecutionProvider"
 TYPES = {"tensor(uint8)": "uint8", "tensor(uint16)": "uint16"}
 SIGNED = {"uint8": "int8", "uint16": "int16"}
 """The type in which codes of an unsigned type go in and come out: those are half a range lower."""
+LOWEST = -32767  # codes of 16 bits are symmetric where they come from
 
 
 def run(model: bytes, inputs: Sequence[Any]) -> list[Any]:
@@ -40,7 +41,8 @@ def _turned(array: Any, name: str | None) -> Any:
     if name is None or array.dtype.name == name:
         return array
     unsigned = array.view(f"uint{8 * array.itemsize}")
-    return (unsigned ^ unsigned.dtype.type(1 << (8 * array.itemsize - 1))).view(name)
+    codes = (unsigned ^ unsigned.dtype.type(1 << (8 * array.itemsize - 1))).view(name)
+    return numpy.maximum(codes, numpy.int16(LOWEST)) if name == "int16" else codes
 
 
 @lru_cache(2)  # as many models as one case runs in turn
