@@ -1,8 +1,8 @@
 """A model in QDQ form on unsigned codes: every code and its zero point half a range higher, which are the same reals.
 
 Vendors whose operators take uint8 and uint16 alone are asked so. Codes with a scale per channel, which are weights,
-stay signed, as do 32-bit ones. The model's inputs and outputs of codes are unsigned, too: who runs it adds half a range to
-what goes in and takes it from what comes out, which flips the first bit.
+stay signed, as do 32-bit ones. The model's inputs and outputs of codes are unsigned, too, and its metadata names them: who
+runs it adds half a range to what goes in and takes it from what comes out, which flips the first bit.
 
 The suite's codes of 16 bits are symmetric: -32768 is none of them, so before quantizing the form clamps. Here that is left
 out, as such models have the operator's result quantized at once; who runs it makes the lowest code the next.
@@ -21,6 +21,9 @@ UNSIGNED: Mapping[int, tuple[int, type[np.unsignedinteger]]] = MappingProxyType(
 )
 """The unsigned type of each signed one that is turned, as ONNX numbers it and as numpy has it."""
 
+TURNED = "npu_assay.half_a_range_higher"
+"""The key of the metadata that names the inputs and outputs that are half a range higher."""
+
 Constants = Mapping[str, TensorProto]
 
 
@@ -35,10 +38,11 @@ def unsigned(model: ModelProto) -> ModelProto:
     for tensor in graph.initializer:
         if tensor.name in names:
             tensor.CopyFrom(_turned(tensor))
-    for info in (*graph.input, *graph.output):
+    ends = [info for info in (*graph.input, *graph.output) if info.name in names]
+    for info in ends:
         kind = info.type.tensor_type
-        if info.name in names:
-            kind.elem_type = UNSIGNED[kind.elem_type][0]
+        kind.elem_type = UNSIGNED[kind.elem_type][0]
+    turned.metadata_props.add(key=TURNED, value=" ".join(sorted({info.name for info in ends})))
     del graph.node[:]
     graph.node.extend(nodes)
     return turned

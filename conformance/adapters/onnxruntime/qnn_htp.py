@@ -15,9 +15,9 @@ import onnxruntime
 import onnxruntime_qnn
 
 NAME = "QNNExecutionProvider"
-TYPES = {"tensor(uint8)": "uint8", "tensor(uint16)": "uint16"}
-SIGNED = {"uint8": "int8", "uint16": "int16"}
-"""The type in which codes of an unsigned type go in and come out: those are half a range lower."""
+TURNED = "npu_assay.half_a_range_higher"
+"""The key of a model's metadata that names the inputs and outputs that are half a range higher than what is given."""
+TYPES = {"int8": "uint8", "int16": "uint16", "uint8": "int8", "uint16": "int16"}
 LOWEST = -32767  # codes of 16 bits are symmetric where they come from
 
 
@@ -27,8 +27,10 @@ def run(model: bytes, inputs: Sequence[Any]) -> list[Any]:
     wanted = session.get_inputs()
     if wanted and not inputs:
         return []
-    feeds = {x.name: _turned(array, TYPES.get(x.type)) for x, array in zip(wanted, inputs, strict=True)}
-    return [_turned(output, SIGNED.get(output.dtype.name)) for output in session.run(None, feeds)]
+    turned = session.get_modelmeta().custom_metadata_map.get(TURNED, "").split()
+    feeds = {x.name: _turned(array, x.name in turned) for x, array in zip(wanted, inputs, strict=True)}
+    outputs = zip(session.get_outputs(), session.run(None, feeds), strict=True)
+    return [_turned(array, x.name in turned) for x, array in outputs]
 
 
 def versions() -> dict[str, str]:
@@ -36,13 +38,13 @@ def versions() -> dict[str, str]:
     return {"QNN": str(onnxruntime_qnn.build_and_package_info.qnn_version)}
 
 
-def _turned(array: Any, name: str | None) -> Any:
-    """Codes in the type of the other sign, half a range higher or lower; as they are where they have this type."""
-    if name is None or array.dtype.name == name:
+def _turned(array: Any, turned: bool) -> Any:
+    """Codes in the type of the other sign, half a range higher or lower, which flips their first bit."""
+    if not turned:
         return array
-    unsigned = array.view(f"uint{8 * array.itemsize}")
-    codes = (unsigned ^ unsigned.dtype.type(1 << (8 * array.itemsize - 1))).view(name)
-    return numpy.maximum(codes, numpy.int16(LOWEST)) if name == "int16" else codes
+    name, bits = TYPES[array.dtype.name], 8 * array.itemsize
+    codes = numpy.asarray(array.view(f"uint{bits}") ^ (1 << (bits - 1))).astype(f"uint{bits}").view(name)
+    return numpy.maximum(codes, LOWEST) if name == "int16" else codes
 
 
 @lru_cache(2)  # as many models as one case runs in turn

@@ -16,6 +16,7 @@ from npu_assay.conformance.adapters import onnxruntime
 from npu_assay.conformance.backend.loading import BackendSpecError
 from npu_assay.conformance.devices.machine import Machine, MachineError
 from npu_assay.conformance.devices.place import Place, load_placed
+from npu_assay.conformance.interchange.unsigned_form import TURNED, unsigned
 from npu_assay.conformance.run.selection import all_cases
 from npu_assay.conformance.table import load_table
 
@@ -37,11 +38,11 @@ RUNTIME = """
             model = onnx.load_from_string(model)
             if "Tan" in [node.op_type for node in model.graph.node]:
                 raise RuntimeError("nodes are left to the CPU")
-            self.kinds, self.model = model.graph.input, ReferenceEvaluator(model)
-        def get_inputs(self):
-            names = {1: "float", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16"}
-            types = [f"tensor({names[each.type.tensor_type.elem_type]})" for each in self.kinds]
-            return [SimpleNamespace(name=each.name, type=kind) for each, kind in zip(self.kinds, types)]
+            self.graph, self.model = model.graph, ReferenceEvaluator(model)
+            self.meta = {each.key: each.value for each in model.metadata_props}
+        def get_inputs(self): return self.graph.input
+        def get_outputs(self): return self.graph.output
+        def get_modelmeta(self): return SimpleNamespace(custom_metadata_map=self.meta)
         def run(self, names, feeds): return self.model.run(names, feeds)
     def register_execution_provider_library(name, path): assert path == "library"
     def get_ep_devices(): return [SimpleNamespace(ep_name=n) for n in ("CPU", "QNNExecutionProvider")]
@@ -53,7 +54,7 @@ PROVIDER = """
     def get_qnn_htp_path(): return "htp"
 """
 MODEL = """<ir_version: 10, opset_import: ["": 21]>
-g ({0}[3] x) => ({0}[3] y) <float s = {{0.5}}, {0} z = {{{1}}}> {{
+g ({0}[{3}] x) => ({0}[{3}] y) <float s = {{0.5}}, {0} z = {{{1}}}> {{
     a = DequantizeLinear(x, s, z)   b = {2}(a)   y = QuantizeLinear(b, s, z)
 }}"""
 
@@ -67,8 +68,10 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     return Machine(f"{PROGRAM}:run")
 
 
-def model(kind: str, zero: int, operator: str = "Neg") -> bytes:
-    return bytes(parser.parse_model(MODEL.format(kind, zero, operator)).SerializeToString())
+def model(kind: str, zero: int, operator: str = "Neg", sizes: str = "3") -> bytes:
+    found = unsigned(parser.parse_model(MODEL.format(kind.removeprefix("u"), zero, operator, sizes)))
+    other = found if kind.startswith("u") else parser.parse_model(MODEL.format(kind, zero, operator, sizes))
+    return bytes(other.SerializeToString())
 
 
 def test_the_program_imports_the_standard_library_and_its_stack() -> None:
@@ -78,7 +81,7 @@ def test_the_program_imports_the_standard_library_and_its_stack() -> None:
     assert STACK <= found and {each.partition(".")[0] for each in found - STACK} <= sys.stdlib_module_names
 
 
-@pytest.mark.parametrize(("kind", "zero"), [("uint8", 128), ("int8", 0), ("uint16", 2**15), ("int16", 0)])
+@pytest.mark.parametrize(("kind", "zero"), [("uint8", 0), ("int8", 0), ("uint16", 0), ("int16", 0)])
 def test_codes_go_in_and_come_out_signed(machine: Machine, kind: str, zero: int) -> None:
     x = torch.tensor([-100, 0, 25], dtype=torch.int8 if kind.endswith("8") else torch.int16)
     assert machine.run(model(kind, zero), []) == []
@@ -87,12 +90,14 @@ def test_codes_go_in_and_come_out_signed(machine: Machine, kind: str, zero: int)
     assert machine.versions["QNN"] == "2.51.0"
 
 
+def test_a_code_alone_goes_in_and_comes_out(machine: Machine) -> None:
+    (found,) = machine.run(model("uint8", 0, sizes=""), [torch.tensor(-7, dtype=torch.int8)])
+    assert found.dtype == torch.int8 and found.shape == () and found == 7
+
+
 def test_the_lowest_code_of_16_bits_is_the_next(machine: Machine) -> None:
-    x = torch.tensor([-32767, 0, 32767], dtype=torch.int16)
-    (found,) = machine.run(model("uint16", 0, "Identity"), [x])
-    assert found.tolist() == [-32767, 0, 32767]
-    (found,) = machine.run(model("uint16", 0, "Neg"), [x])
-    assert int(found.min()) == -32767
+    (found,) = machine.run(model("uint16", -1), [torch.tensor([-32767, 0, 32767], dtype=torch.int16)])
+    assert found.tolist() == [32765, -2, -32767]
 
 
 def test_a_model_that_the_provider_does_not_take_is_refused_with_what_it_says(machine: Machine) -> None:
@@ -105,6 +110,10 @@ def test_without_its_packages_it_is_refused(spec: str, monkeypatch: pytest.Monke
     monkeypatch.setattr("npu_assay.conformance.devices.place.find_spec", lambda name: None)
     with pytest.raises(BackendSpecError, match="found no module 'onnxruntime_qnn', expected --python"):
         load_placed(spec, Place())
+
+
+def test_form_and_program_mean_the_same_metadata() -> None:
+    assert f'TURNED = "{TURNED}"' in PROGRAM.read_text()
 
 
 def test_both_forms_are_offered() -> None:
