@@ -40,6 +40,7 @@ TABLES = {
     "onnxruntime:cpu": "onnxruntime_cpu@1.31",
     "openvino:cpu": "openvino_cpu@2026.4",
     "iree:cpu": "iree_cpu@3.13",
+    "onnxruntime:qnn-htp": "qnn_htp@2.51",
 }
 EARLIER = {("executorch:neutron", "ExecuTorch 1.3.1"): "neutron@1.3"}
 """The tables of earlier releases of a backend."""
