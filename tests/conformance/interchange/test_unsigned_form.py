@@ -13,7 +13,8 @@ from onnx.reference import ReferenceEvaluator
 from npu_assay.conformance.interchange.unsigned_form import unsigned
 
 HEAD = '<ir_version: 10, opset_import: ["": 21]> '
-ADD = """g (int8[2, 3] x) => (int8[2, 3] y, int8[2, 3] copied) <float s = {0.1}, int8 z = {-3}, int8[3] w = {-128, 0, 127}> {
+ADD = """g (int8[2, 3] x) => (int8[2, 3] y, int8[2, 3] copied)
+    <float s = {0.1}, int8 z = {-3}, int8[3] w = {-128, 0, 127}> {
     a = DequantizeLinear(x, s, z)   b = DequantizeLinear(w, s, z)   c = Add(a, b)
     y = QuantizeLinear(c, s, z)     copied = Identity(x)
 }"""
@@ -22,7 +23,8 @@ CONV = """g (int8[1, 2, 4] x) => (int8[1, 2, 4] y)
     a = DequantizeLinear(x, s, z)   b = DequantizeLinear<axis = 0>(w, ws, wz)
     c = Conv<group = 2>(a, b)       y = QuantizeLinear(c, s, z)
 }"""
-CLAMPED = """g (int16[4] x) => (int16[4] y) <float s = {{0.5}}, int16 z = {{{zero}}}, float low = {{{low}}}, float high = {{16383.5}}> {{
+CLAMPED = """g (int16[4] x) => (int16[4] y) <float s = {{0.5}}, int16 z = {{{zero}}}, float low = {{{low}}},
+    float high = {{16383.5}}> {{
     a = DequantizeLinear(x, s, z)   b = Neg(a)   c = Clip(b, low, high)   y = QuantizeLinear(c, s, z)
 }}"""
 
@@ -35,8 +37,7 @@ def turned(text: str) -> tuple[onnx.ModelProto, onnx.ModelProto]:
 
 
 def outputs(model: onnx.ModelProto, x: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
-    found: list[np.ndarray[Any, Any]] = ReferenceEvaluator(model).run(None, {"x": x})
-    return found
+    return [np.asarray(each) for each in ReferenceEvaluator(model).run(None, {"x": x})]
 
 
 @pytest.mark.parametrize("text", [ADD, CONV])
@@ -62,9 +63,7 @@ def test_the_model_that_is_given_stays_as_it_is() -> None:
     assert model.SerializeToString() == data
 
 
-@pytest.mark.parametrize(
-    ("low", "zero", "left_out"), [(-16383.5, 0, True), (-16383.0, 0, False), (-16383.5, 1, False)]
-)
+@pytest.mark.parametrize(("low", "zero", "left_out"), [(-16383.5, 0, True), (-16383.0, 0, False), (-16383.5, 1, False)])
 def test_only_the_clamp_to_symmetric_codes_is_left_out(low: float, zero: int, left_out: bool) -> None:
     model, other = turned(CLAMPED.format(low=low, zero=zero))
     assert ("Clip" not in [node.op_type for node in other.graph.node]) == left_out
