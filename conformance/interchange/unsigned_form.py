@@ -1,11 +1,11 @@
 """A model in QDQ form on unsigned codes: every code and its zero point half a range higher, which are the same reals.
 
 Vendors whose operators take uint8 and uint16 alone are asked so. Codes with a scale per channel, which are weights,
-stay signed, as do 32-bit ones. The model's inputs and outputs of codes are unsigned, too, and its metadata names them: who
-runs it adds half a range to what goes in and takes it from what comes out, which flips the first bit.
+stay signed, as do 32-bit ones. The model's inputs and outputs of codes are unsigned, too, and its metadata names them:
+who runs it adds half a range to what goes in and takes it from what comes out, which flips the first bit.
 
-The suite's codes of 16 bits are symmetric: -32768 is none of them, so before quantizing the form clamps. Here that is left
-out, as such models have the operator's result quantized at once; who runs it makes the lowest code the next.
+The suite's codes of 16 bits are symmetric: -32768 is none of them, so before quantizing the form clamps. Here that is
+left out, as such models have the operator's result quantized at once; who runs it makes the lowest code the next.
 """
 
 from __future__ import annotations

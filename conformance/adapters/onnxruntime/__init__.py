@@ -4,8 +4,8 @@ onnxruntime:cpu             the CPU provider on the QDQ form of a case's whole m
 onnxruntime:qnn-htp         Qualcomm's HTP emulator on the same with unsigned codes (`interchange.unsigned_form`).
 onnxruntime:qnn-htp-signed  the same emulator on the codes as they are.
 
-Accepted means that the model has a form in ONNX and that a session is made of it. The emulator is in packages of its own,
-in another interpreter's environment (`--python`).
+Accepted means that the model has a form in ONNX and that a session is made of it. The emulator is in packages of its
+own, in another interpreter's environment (`--python`).
 """
 
 from __future__ import annotations

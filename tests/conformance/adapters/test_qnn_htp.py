@@ -1,4 +1,4 @@
-"""The HTP emulator's device program and table, without its packages: what runs them is `tests/crosscheck/test_qnn_htp.py`."""
+"""The HTP emulator's device program and table, without its packages; `tox -e qnn` runs it with them."""
 
 from __future__ import annotations
 
