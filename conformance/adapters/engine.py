@@ -39,6 +39,7 @@ class Engine:
     form: writes a program as a model's bytes. format: the name of the format.
     refused: the constraint, in a sentence, that a model breaks if the engine refuses it.
     program: the device program that compiles and runs a model (`devices.worker`), `FILE.py:function`.
+    needs: the module without which that program is of no use, in whatever interpreter runs it; "" for none.
     """
 
     name: str
@@ -49,10 +50,11 @@ class Engine:
     distributions: tuple[str, ...]
     form: Form
     format: str = "ONNX"
+    needs: str = ""
 
     def backend(self) -> Backend:
         """The engine as a backend."""
-        machine = Machine(self.program)
+        machine = Machine(self.program, needs=self.needs)
         return Backend(
             name=self.name,
             table=self.table,

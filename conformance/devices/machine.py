@@ -42,13 +42,15 @@ class Jobs(Protocol):
 class Machine:
     """Runs a program, `FILE.py:function` or `module:function`, which takes a model and arrays and returns arrays.
 
-    python: the interpreter; "" for this one. instead: what runs jobs in its place, such as a device behind a command.
+    python: the interpreter; "" for this one. needs: a module that the program imports, "" where any interpreter will
+    do. instead: what runs jobs in its place, such as a device behind a command.
     It is a backend's runtime, too: loading gives the blob itself, which the process keeps or loads for every run.
     """
 
     program: str
     timeout: float = TIMEOUT
     python: str = ""
+    needs: str = ""
     instead: Jobs | None = None
     versions: dict[str, str] = field(default_factory=dict, repr=False)
     _child: subprocess.Popen[bytes] | None = field(default=None, repr=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 from npu_assay.conformance.backend.loading import BackendSpecError, load_backend
@@ -24,6 +25,11 @@ def load_placed(spec: str, place: Place) -> Backend:
                 f"backend {spec!r}: found --python, expected a backend whose runtime is a Machine (docs/devices.md)"
             )
         runtime.python = str(Path(place.python).absolute())
+    elif isinstance(runtime, Machine) and runtime.needs and not place.device and find_spec(runtime.needs) is None:
+        raise BackendSpecError(
+            f"backend {spec!r}: found no module {runtime.needs!r}, expected --python with the interpreter of an "
+            "environment that has it (docs/interchange.md)"
+        )
     if place.device:
         command = Command(place.device, place.call, place.case, place.folder)
         if not isinstance(runtime, Machine):

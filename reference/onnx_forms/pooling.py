@@ -46,7 +46,7 @@ def _adaptive_avg_pool(rank: int) -> Form:
         size, given = one_per_axis(s["output_size"], rank), s.shape()[-rank:]
         if {*size} == {1}:
             return batched(s, rank, "self", lambda x: (s.op("GlobalAveragePool", x),))[0]
-        if any(n % m for n, m in zip(given, size, strict=True)):
+        if any(m == 0 or n % m for n, m in zip(given, size, strict=True)):
             uneven = f"{list(given)} is not a multiple of {size}, and ONNX has no adaptive pool"
             raise s.refuse("output_divides_input", uneven)
         kernel = [n // m for n, m in zip(given, size, strict=True)]

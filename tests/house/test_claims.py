@@ -117,7 +117,7 @@ def totals() -> str:
     told = findings().values()
     reached = [one for one in told if not one.reach.startswith("an edge program")]
     new = Counter(one.severity for one in reached if one.upstream.startswith("none "))
-    own = sum(one.page.startswith("findings/") for one in told)
+    own = sum(any(spec.startswith("executorch:") for spec in one.releases) for one in told)
     counts = [new[word] for word in ("crash", "wrong numbers", "refusal", "side effect", "missed delegation")]
     return (
         f"Of all {len(told)} findings {own} are in ExecuTorch and {len(told) - own} in engines. "

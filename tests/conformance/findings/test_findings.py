@@ -41,6 +41,7 @@ TABLES = {
     "openvino:cpu": "openvino_cpu@2026.4",
     "iree:cpu": "iree_cpu@3.13",
     "rknn:rk3588": "rknn@2.5",
+    "onnxruntime:qnn-htp": "qnn_htp@2.51",
 }
 EARLIER = {("executorch:neutron", "ExecuTorch 1.3.1"): "neutron@1.3"}
 """The tables of earlier releases of a backend."""
