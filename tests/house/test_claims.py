@@ -27,7 +27,12 @@ SUBJECTS = {
 """The packages of the projects that pages make claims about."""
 BESIDE = ("torch", "torchao", "tosa-tools", "ethos-u-vela", "coremltools", "onnx")
 """Packages that pages name beside these, by their own names."""
-RELEASE = re.compile(rf"\b({'|'.join((*SUBJECTS, *BESIDE))}) (\d+(?:\.\d+)+)")
+MADE = {
+    "onnxruntime-qnn": "tests/crosscheck/test_qnn_htp.py",
+    "rknn-toolkit2": "tests/crosscheck/test_rknn.py",
+}
+"""Vendors' packages, and the module that runs the scripts of their pages, in an environment of what a page installs."""
+RELEASE = re.compile(rf"\b({'|'.join((*MADE, *SUBJECTS, *BESIDE))}) (\d+(?:\.\d+)+)")
 FINDINGS = "tests/crosscheck/executorch/test_findings.py"
 """It runs the scripts of all pages in findings/."""
 RAW = {
@@ -71,6 +76,13 @@ def runner(name: str) -> str | None:
 def unshown(name: str, text: str, found: Iterable[Environment]) -> list[str]:
     """Why a page's claims are not shown on the release that it names."""
     named = releases(text)
+    if vendors := [package for package in named if package in MADE]:
+        return [
+            f"it does not install {package}=={named[package]}, or {MADE[package]} is not there"
+            for package in vendors
+            if (name.startswith("findings/") and f" {package}=={named[package]}" not in text)
+            or MADE[package] not in MODULES
+        ]
     about = next((package for package in named if package in SUBJECTS.values()), None)
     if about is None:
         return ["it names no release"]
@@ -222,6 +234,15 @@ def test_an_altered_environment_is_found(fault: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(text.replace(old, new), encoding="utf-8")
     page = "findings/arm-linear-of-many-inputs"
     assert unshown(page, CLAIMS[page], environments(tmp_path)) == expected
+
+
+def test_a_vendors_page_that_installs_another_release_is_found() -> None:
+    text = PAGES["findings/qnn-htp-tied-bias"]
+    assert unshown("findings/qnn-htp-tied-bias", text, []) == []
+    (found,) = unshown(
+        "findings/qnn-htp-tied-bias", text.replace("onnxruntime-qnn==2.7.0", "onnxruntime-qnn==2.6.0"), []
+    )
+    assert found.startswith("it does not install onnxruntime-qnn==2.7.0")
 
 
 def test_a_page_of_a_release_that_no_environment_has_is_found(found: list[Environment]) -> None:
