@@ -1,0 +1,206 @@
+"""What is asked of one operator in one precision, step by step, and what follows from the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from npu_assay.conformance.characterize.probes import (
+    OPERAND,
+    PLAIN,
+    RATIO,
+    SIZE,
+    SPREAD,
+    TERMS,
+    Probe,
+)
+from npu_assay.conformance.characterize.samples import Sample, change, nothing, pooled
+
+KS = range(21)
+RESULTS = 5209
+"""Different results from which the mean of code minus exact result has a deviation of 0.004 LSB: 1 / 12 / 0.004**2."""
+TURNS, MOST_TURNS = 8, 40
+"""Programs with other scales and numbers: at first, and at most."""
+RATIO_TURNS, LIMIT_TURNS = 3, 3
+LADDERS: Mapping[str, tuple[int, ...]] = {
+    TERMS: (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024),
+    SIZE: (16, 64, 256, 1024, 4096),
+}
+"""Numbers of terms and sizes that are tried; between two that differ, the limit is found by bisecting."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a probe gave: a sample, or why there is none."""
+
+    sample: Sample | None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Change:
+    """Where results begin to differ. last, first: the last value that behaves as those before, and the first other."""
+
+    knob: str
+    last: int
+    first: int
+    what: str
+
+
+@dataclass
+class Finding:
+    """What is known of one operator in one precision. why: by what was asked, why nothing is known of it."""
+
+    row: str
+    precision: str
+    sample: Sample = field(default_factory=nothing)
+    programs: int = 0
+    knob: str = ""
+    ratios: dict[int, Sample] = field(default_factory=dict)
+    powers: dict[int, Sample] = field(default_factory=dict)
+    asked: dict[str, tuple[int, int]] = field(default_factory=dict)
+    changes: list[Change] = field(default_factory=list)
+    why: dict[str, str] = field(default_factory=dict)
+
+
+Answers = Mapping[Probe, Outcome]
+Plan = Generator[list[Probe], Answers, Finding]
+
+
+def characterized(row: str, precision: str) -> Plan:
+    """Yields the probes of each round, and takes what they gave."""
+    found, first = Finding(row, precision), Probe(row, precision, PLAIN)
+    ways = [replace(first, knob=knob, many=many) for knob in (SPREAD, OPERAND) for many in (True, False)]
+    answers = yield from _asked(found, [first, *ways])
+    way = next((way for way in ways if answers[way].sample is not None), None)
+    if way is None:
+        _only_plain(found, answers[first], answers[ways[1]])
+        return found
+    found.knob, samples = way.knob, [answers[way].sample]
+    if way.knob == OPERAND:
+        found.why[RATIO] = answers[ways[1]].reason
+    samples += yield from _turns(found, way, range(1, TURNS))
+    total = pooled(filter(None, samples))
+    if 0 < total.results < RESULTS:
+        more = min(MOST_TURNS, TURNS + -(-(RESULTS - total.results) * TURNS // total.results))
+        samples += yield from _turns(found, way, range(TURNS, more))
+    found.sample = pooled(filter(None, samples))
+    if way.knob == SPREAD:
+        yield from _ratios(found, way)
+        for knob in (TERMS, SIZE):
+            yield from _limit(found, replace(first, knob=knob))
+    return found
+
+
+def _asked(found: Finding, probes: Sequence[Probe]) -> Generator[list[Probe], Answers, Answers]:
+    found.programs += len(probes)
+    return (yield list(probes))
+
+
+def _only_plain(found: Finding, plain: Outcome, other: Outcome) -> None:
+    """Nothing but the plain program is taken, or not even that."""
+    if plain.sample is None:
+        found.why[PLAIN] = plain.reason
+        return
+    found.sample, found.knob, found.why[SPREAD] = plain.sample, PLAIN, other.reason
+
+
+def _turns(found: Finding, way: Probe, turns: range) -> Generator[list[Probe], Answers, list[Sample | None]]:
+    answers = yield from _asked(found, [replace(way, turn=turn) for turn in turns])
+    refused = [outcome.reason for outcome in answers.values() if outcome.sample is None]
+    if refused:
+        found.why.setdefault(f"{len(refused)} of {len(turns)} programs", refused[0])
+    return [outcome.sample for outcome in answers.values()]
+
+
+# ------------------------------------------------------------------------------------ ratios
+
+
+def _ratios(found: Finding, way: Probe) -> Generator[list[Probe], Answers, None]:
+    """Every ratio from 2**0 to 2**-20: that very power of two, and ratios below it."""
+    asked = {(k, turn): replace(way, knob=RATIO, value=k, turn=turn) for k in KS for turn in range(RATIO_TURNS)}
+    answers = yield from _asked(found, list(asked.values()))
+    outcomes = {place: answers[probe] for place, probe in asked.items()}
+    for k in KS:
+        below = [outcomes[k, turn].sample for turn in range(1, RATIO_TURNS)]
+        found.ratios[k] = pooled(filter(None, below))
+        power = outcomes[k, 0].sample
+        found.powers[k] = nothing() if power is None else power
+    taken = [k for k in KS if all(outcomes[k, turn].sample is not None for turn in range(RATIO_TURNS))]
+    if not taken:
+        found.why[RATIO] = outcomes[KS[0], 0].reason
+        return
+    found.asked[RATIO] = taken[0], taken[-1]
+    _ratio_changes(found, outcomes)
+
+
+def _ratio_changes(found: Finding, outcomes: Mapping[tuple[int, int], Outcome]) -> None:
+    """Compare each ratio with all before it since the last change."""
+    since = [KS[0]]
+    for k in KS[1:]:
+        reasons = {outcomes[k, turn].reason for turn in range(RATIO_TURNS)} - {""}
+        earlier = {outcomes[since[-1], turn].reason for turn in range(RATIO_TURNS)} - {""}
+        if reasons or earlier:
+            what = "" if bool(reasons) == bool(earlier) else next(iter(reasons), "taken, and refused before")
+        else:
+            what = change(pooled(found.ratios[j] for j in since), found.ratios[k]) or change(
+                pooled(found.powers[j] for j in since), found.powers[k]
+            )
+        if what:
+            found.changes.append(Change(RATIO, k - 1, k, what))
+        since = [k] if what else [*since, k]
+
+
+# ------------------------------------------------------------------------------------ terms and sizes
+
+
+def _limit(found: Finding, first: Probe) -> Generator[list[Probe], Answers, None]:
+    """Numbers of terms or sizes: some all over the range, then half way between two that differ until they are next."""
+    knob, ladder = first.knob, LADDERS[first.knob]
+    rungs = {value: _rung(first, value) for value in ladder}
+    answers = yield from _asked(found, [probe for rung in rungs.values() for probe in rung])
+    told = {value: _merged(rung, answers) for value, rung in rungs.items()}
+    taken = [value for value in ladder if told[value].sample is not None]
+    if not taken:
+        found.why[knob] = told[ladder[-1]].reason
+        return
+    found.asked[knob] = taken[0], taken[-1]
+    for low, high in zip(ladder, ladder[1:], strict=False):
+        if what := _differs(found, told[low], told[high], sure=True):
+            low, high, what = yield from _bisected(found, first, (low, told[low]), (high, what))
+            found.changes.append(Change(knob, low, high, what))
+
+
+def _rung(first: Probe, value: int) -> list[Probe]:
+    return [replace(first, value=value, turn=turn) for turn in range(LIMIT_TURNS)]
+
+
+def _bisected(
+    found: Finding, first: Probe, good: tuple[int, Outcome], bad: tuple[int, str]
+) -> Generator[list[Probe], Answers, tuple[int, int, str]]:
+    (low, before), (high, what) = good, bad
+    while high - low > 1:
+        middle = (low + high) // 2
+        rung = _rung(first, middle)
+        now = _merged(rung, (yield from _asked(found, rung)))
+        told = _differs(found, before, now, sure=False)
+        low, high, what = (low, middle, told) if told else (middle, high, what)
+    return low, high, what
+
+
+def _merged(rung: Sequence[Probe], answers: Answers) -> Outcome:
+    """The results of some programs together; the first reason where one has none."""
+    outcomes = [answers[probe] for probe in rung]
+    refused = next((outcome for outcome in outcomes if outcome.sample is None), None)
+    return refused or Outcome(pooled(outcome.sample for outcome in outcomes if outcome.sample is not None))
+
+
+def _differs(found: Finding, before: Outcome, now: Outcome, sure: bool) -> str:
+    """How an outcome differs from the one before, "" where it does not. Few results are compared with all others."""
+    if before.sample is None or now.sample is None:
+        both = before.sample is None and now.sample is None
+        return "" if both else now.reason or "taken, and refused before"
+    return change(before.sample + found.sample if not before.sample.wrong else before.sample, now.sample, sure)
+
+
+Characterize = Callable[[str, str], Plan]
