@@ -63,8 +63,8 @@ class Sample:
     """Counts over different results. count, up, down: by cell, of results, and of those above and below the nearest.
 
     far: those that are off by more than one code. drift: the sum of code minus nearest, squares: of its square.
-    most: the largest distance to the exact result in LSB. lost: results that are no code. floors, ceilings, cuts: those
-    that are the next code below, above or toward zero.
+    most: the largest distance to the exact result in LSB. lost: results that are no code. between: exact results that are
+    no code; floors, ceilings, cuts: of these, by the next code below, above or toward zero.
     """
 
     count: Tensor
@@ -76,6 +76,7 @@ class Sample:
     most: float = 0.0
     ties: Ties = Ties()
     lost: int = 0
+    between: int = 0
     floors: int = 0
     ceilings: int = 0
     cuts: int = 0
@@ -151,6 +152,7 @@ def _counted(exact: Tensor, found: Tensor) -> Sample:
         float(off.sum()),
         float(off.square().sum()),
         float((found - exact).abs().max()) if exact.numel() else 0.0,
+        between=int((~whole).sum()),
         **cut,
     )
 

@@ -1,0 +1,184 @@
+"""Findings as lines for a terminal, as Markdown and as JSON; what is inferred stands apart from what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from npu_assay import __version__
+from npu_assay.conformance.characterize.asking import Characterization
+from npu_assay.conformance.characterize.plan import RESULTS, Change, Finding
+from npu_assay.conformance.characterize.probes import OPERAND, PLAIN, RATIO, SIZE, SPREAD, TERMS
+from npu_assay.conformance.characterize.samples import Sample, Ties, rule_text
+from npu_assay.conformance.common.escaped import counted, shorten
+from npu_assay.conformance.common.markup import code, markdown_table
+
+SCHEMA = 1
+LONGEST = 200  # characters of a reason
+INTERVAL = "99 %: normal, and at least what as many results without a difference leave open"
+TITLES = ("operator", "precision", "results", "not the nearest", "bias, LSB", "largest, LSB", "ties (inferred)", "rounding (inferred)")
+VARIED = {
+    SPREAD: "scales of the result",
+    OPERAND: "scales of the operand",
+    PLAIN: "nothing: the plain program alone",
+}
+UNITS = {RATIO: "ratio of scales", TERMS: "terms", SIZE: "size"}
+HALVES = (0.3, 0.7)
+"""Between which a share counts as half of another."""
+
+
+# ------------------------------------------------------------------------------------ inferred
+
+
+def rounding(found: Finding) -> str:
+    """The rule that explains all results, or what is known of it; "" where nothing was measured."""
+    now = found.sample
+    if not now.results:
+        return ""
+    if not now.between:
+        return "unknown: all results are codes exactly"
+    ways = {"down": now.floors, "up": now.ceilings, "toward zero": now.cuts}
+    whole = [f"always {name}" for name, count in ways.items() if count == now.between and now.wrong]
+    if whole:
+        return whole[0]
+    if rounds_twice(found):
+        return "to the nearest, twice: first to a whole number of the sum's steps"
+    if not now.wrong:
+        return "to the nearest"
+    return "biased" if abs(now.bias) > now.half_width else "to a neighbor that is not always the nearest"
+
+
+def rounds_twice(found: Finding) -> bool:
+    """True if the share of results that are not the nearest halves with the ratio, from a quarter on."""
+    shares = [found.ratios[k].share for k in range(1, 5) if k in found.ratios]
+    if len(shares) < 4 or min(shares) == 0.0:
+        return False
+    return all(HALVES[0] < low / high < HALVES[1] for high, low in zip(shares, shares[1:], strict=False))
+
+
+def ties_of(found: Finding) -> Ties:
+    """All ties that were seen, whatever the scales."""
+    return sum((power.ties for power in found.powers.values()), found.sample.ties)
+
+
+# ------------------------------------------------------------------------------------ text
+
+
+def lines(found: Characterization, verbose: bool = False) -> Iterator[str]:
+    """What was measured of each operator, and what follows from it."""
+    yield f"{found.backend} by {found.table}: {counted(len(found.findings), 'operator')}, by precision"
+    for finding in found.findings:
+        yield from finding_lines(finding, verbose)
+
+
+def finding_lines(found: Finding, verbose: bool = False) -> Iterator[str]:
+    """The lines of one operator in one precision."""
+    yield " ".join(filter(None, (found.row, found.precision)))
+    if found.sample.results or found.sample.ties.count:
+        yield f"  measured: {_measured(found.sample)}"
+        yield f"  ties: {rule_text(ties_of(found))}, {counted(ties_of(found).count, 'tie')}"
+        yield f"  inferred: {rounding(found)}"
+    yield from (f"  {change_text(change)}" for change in found.changes)
+    if verbose:
+        yield from (f"  ratio 2**-{k}: {_measured(sample)}" for k, sample in found.ratios.items() if sample.results)
+    yield from (f"  {_unknown(what, why)}" for what, why in found.why.items())
+
+
+def _measured(now: Sample) -> str:
+    text = f"{now.wrong} of {now.results} results are not the nearest code ({now.share:.2%}), bias {_bias(now)} LSB"
+    far = f", {now.far} by more than one code" if now.far else ""
+    lost = f", {now.lost} that are no code" if now.lost else ""
+    return f"{text}, at most {now.most:.3f} LSB from the exact result{far}{lost}"
+
+
+def _bias(now: Sample) -> str:
+    return f"{now.bias:+.4f} +- {now.half_width:.4f}"
+
+
+def change_text(change: Change) -> str:
+    """Where results change, and how."""
+    at = f"2**-{change.first}" if change.knob == RATIO else f"{change.first}"
+    last = f"2**-{change.last}" if change.knob == RATIO else f"{change.last}"
+    return f"changes from {UNITS[change.knob]} {at} on (not at {last}): {shorten(change.what, LONGEST)}"
+
+
+def _unknown(what: str, why: str) -> str:
+    return f"not characterized: {UNITS.get(what, VARIED.get(what, what))}: {shorten(why, LONGEST)}"
+
+
+def markdown(found: Characterization) -> str:
+    """A page: a table of all operators that gave results, then changes, and what is not known."""
+    measured = [finding for finding in found.findings if finding.sample.results]
+    parts = [
+        f"# How {found.backend} rounds",
+        f"Measured by npu-assay {__version__}, programs of {found.table}, seed {found.request.seed}. "
+        f"Interval of the bias: {INTERVAL}.",
+        markdown_table(TITLES, [_row(finding) for finding in measured]),
+        "## Changes",
+        *_listed((finding, map(change_text, finding.changes)) for finding in found.findings),
+        "## Not characterized",
+        *_listed((finding, (_unknown(*item) for item in finding.why.items())) for finding in found.findings),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _row(found: Finding) -> tuple[str, ...]:
+    now = found.sample
+    numbers = (f"{now.results}", f"{now.share:.2%}", _bias(now), f"{now.most:.3f}")
+    return (code(found.row), found.precision, *numbers, rule_text(ties_of(found)), rounding(found))
+
+
+def _listed(parts: Any) -> Iterator[str]:
+    text = "\n".join(f"- {code(one.row)} {one.precision}: {code(line)}" for one, told in parts for line in told)
+    yield text or "None."
+
+
+# ------------------------------------------------------------------------------------ JSON
+
+
+def as_json(found: Characterization) -> dict[str, Any]:
+    """All of it, as docs/characterize.md says."""
+    return {
+        "schema": SCHEMA,
+        "suite": __version__,
+        "backend": found.backend,
+        "spec": found.request.backend,
+        "table": found.table,
+        "seed": found.request.seed,
+        "interval": INTERVAL,
+        "wanted_results": RESULTS,
+        "operators": [_finding(finding) for finding in found.findings],
+    }
+
+
+def _finding(found: Finding) -> dict[str, Any]:
+    return {
+        "operator": found.row,
+        "precision": found.precision,
+        "programs": found.programs,
+        "varied": VARIED.get(found.knob, ""),
+        "measured": _sample(found.sample)
+        | {
+            "ratios": [{"k": k} | _sample(sample) for k, sample in found.ratios.items()],
+            "powers": [{"k": k} | _sample(sample) for k, sample in found.powers.items()],
+            "asked": {knob: list(limits) for knob, limits in found.asked.items()},
+            "changes": [vars(change) for change in found.changes],
+        },
+        "inferred": {"rounding": rounding(found), "ties": list(ties_of(found).rules) if ties_of(found).count else []},
+        "not_characterized": found.why,
+    }
+
+
+def _sample(now: Sample) -> dict[str, Any]:
+    return {
+        "results": now.results,
+        "not_nearest": now.wrong,
+        "bias": round(now.bias, 6),
+        "bias_interval": [round(now.bias + sign * now.half_width, 6) for sign in (-1, 1)],
+        "bias_below_zero": round(now.bias_of(positive=False), 6),
+        "bias_above_zero": round(now.bias_of(positive=True), 6),
+        "largest_distance": round(now.most, 6),
+        "by_more_than_one": now.far,
+        "no_code": now.lost,
+        "ties": {"up": now.ties.up, "down": now.ties.down, "elsewhere": now.ties.far},
+    }
