@@ -154,4 +154,5 @@ class _Round:
         numbers, quant = self.sheets.read(probe.slot), quant_of(self.probes.graph(probe))
         if numbers is None:
             return Outcome(None, "its results have another shape than expected")
-        return Outcome(sample(*numbers, quant.qmin - quant.zero_point, quant.qmax - quant.zero_point))
+        zero = quant.zero_point
+        return Outcome(sample(*numbers, quant.qmin - zero, quant.qmax - zero, zero))

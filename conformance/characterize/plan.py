@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from npu_assay.conformance.characterize.probes import (
     OPERAND,
@@ -14,19 +15,25 @@ from npu_assay.conformance.characterize.probes import (
     TERMS,
     Probe,
 )
-from npu_assay.conformance.characterize.samples import Sample, change, nothing, pooled
+from npu_assay.conformance.characterize.samples import Sample, change, nothing, pooled, told
 
 KS = range(21)
 RESULTS = 5209
 """Different results from which the mean of code minus exact result has a deviation of 0.004 LSB: 1 / 12 / 0.004**2."""
 TURNS, MOST_TURNS = 8, 40
 """Programs with other scales and numbers: at first, and at most."""
-RATIO_TURNS, LIMIT_TURNS = 3, 3
+POWER: tuple[int, ...] = (0,)
+BELOW = (1, 2)
+"""The turns of a power of two itself, and of ratios between it and its half."""
+LIMIT_TURNS = 3
 LADDERS: Mapping[str, tuple[int, ...]] = {
     TERMS: (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024),
     SIZE: (16, 64, 256, 1024, 4096),
 }
 """Numbers of terms and sizes that are tried; between two that differ, the limit is found by bisecting."""
+
+
+GRADUALLY = "gradually: "
 
 
 @dataclass(frozen=True)
@@ -87,8 +94,8 @@ def characterized(row: str, precision: str) -> Plan:
     found.sample = pooled(filter(None, samples))
     if way.knob == SPREAD:
         yield from _ratios(found, way)
-        for knob in (TERMS, SIZE):
-            yield from _limit(found, replace(first, knob=knob))
+        yield from _limit(found, replace(way, knob=TERMS))
+        yield from _limit(found, replace(first, knob=SIZE))
     return found
 
 
@@ -118,15 +125,14 @@ def _turns(found: Finding, way: Probe, turns: range) -> Generator[list[Probe], A
 
 def _ratios(found: Finding, way: Probe) -> Generator[list[Probe], Answers, None]:
     """Every ratio from 2**0 to 2**-20: that very power of two, and ratios below it."""
-    asked = {(k, turn): replace(way, knob=RATIO, value=k, turn=turn) for k in KS for turn in range(RATIO_TURNS)}
+    turns = (*POWER, *BELOW)
+    asked = {(k, turn): replace(way, knob=RATIO, value=k, turn=turn) for k in KS for turn in turns}
     answers = yield from _asked(found, list(asked.values()))
     outcomes = {place: answers[probe] for place, probe in asked.items()}
     for k in KS:
-        below = [outcomes[k, turn].sample for turn in range(1, RATIO_TURNS)]
-        found.ratios[k] = pooled(filter(None, below))
-        power = outcomes[k, 0].sample
-        found.powers[k] = nothing() if power is None else power
-    taken = [k for k in KS if all(outcomes[k, turn].sample is not None for turn in range(RATIO_TURNS))]
+        for kept, some in ((found.ratios, BELOW), (found.powers, POWER)):
+            kept[k] = pooled(sample for turn in some if (sample := outcomes[k, turn].sample) is not None)
+    taken = [k for k in KS if all(outcomes[k, turn].sample is not None for turn in turns)]
     if not taken:
         found.why[RATIO] = outcomes[KS[0], 0].reason
         return
@@ -138,14 +144,10 @@ def _ratio_changes(found: Finding, outcomes: Mapping[tuple[int, int], Outcome]) 
     """Compare each ratio with all before it since the last change."""
     since = [KS[0]]
     for k in KS[1:]:
-        reasons = {outcomes[k, turn].reason for turn in range(RATIO_TURNS)} - {""}
-        earlier = {outcomes[since[-1], turn].reason for turn in range(RATIO_TURNS)} - {""}
-        if reasons or earlier:
-            what = "" if bool(reasons) == bool(earlier) else next(iter(reasons), "taken, and refused before")
-        else:
-            what = change(pooled(found.ratios[j] for j in since), found.ratios[k]) or change(
-                pooled(found.powers[j] for j in since), found.powers[k]
-            )
+        what = ""
+        for some in (BELOW, POWER):
+            before = _merged([outcomes[j, turn] for j in since for turn in some])
+            what = what or differs(RATIO, before, _merged([outcomes[k, turn] for turn in some]))
         if what:
             found.changes.append(Change(RATIO, k - 1, k, what))
         since = [k] if what else [*since, k]
@@ -157,50 +159,60 @@ def _ratio_changes(found: Finding, outcomes: Mapping[tuple[int, int], Outcome]) 
 def _limit(found: Finding, first: Probe) -> Generator[list[Probe], Answers, None]:
     """Numbers of terms or sizes: some all over the range, then half way between two that differ until they are next."""
     knob, ladder = first.knob, LADDERS[first.knob]
-    rungs = {value: _rung(first, value) for value in ladder}
-    answers = yield from _asked(found, [probe for rung in rungs.values() for probe in rung])
-    told = {value: _merged(rung, answers) for value, rung in rungs.items()}
-    taken = [value for value in ladder if told[value].sample is not None]
+    rungs = yield from _climbed(found, first, ladder)
+    taken = [value for value in ladder if rungs[value].sample is not None]
     if not taken:
-        found.why[knob] = told[ladder[-1]].reason
+        found.why[knob] = rungs[ladder[-1]].reason
         return
     found.asked[knob] = taken[0], taken[-1]
-    for low, high in zip(ladder, ladder[1:], strict=False):
-        if what := _differs(found, told[low], told[high], sure=True):
-            low, high, what = yield from _bisected(found, first, (low, told[low]), (high, what))
-            found.changes.append(Change(knob, low, high, what))
+    since = rungs[ladder[0]]
+    for low, high in pairwise(ladder):
+        what = differs(knob, since, rungs[high])
+        if what:
+            found.changes.append(
+                (yield from _bisected(found, first, (low, rungs[low], since), (high, rungs[high], what)))
+            )
+        since = rungs[high] if what else _merged([since, rungs[high]])
 
 
-def _rung(first: Probe, value: int) -> list[Probe]:
-    return [replace(first, value=value, turn=turn) for turn in range(LIMIT_TURNS)]
+def _climbed(
+    found: Finding, first: Probe, values: Sequence[int]
+) -> Generator[list[Probe], Answers, dict[int, Outcome]]:
+    """What some programs of each value gave together."""
+    rungs = {value: [replace(first, value=value, turn=turn) for turn in range(LIMIT_TURNS)] for value in values}
+    answers = yield from _asked(found, [probe for rung in rungs.values() for probe in rung])
+    return {value: _merged([answers[probe] for probe in rung]) for value, rung in rungs.items()}
 
 
 def _bisected(
-    found: Finding, first: Probe, good: tuple[int, Outcome], bad: tuple[int, str]
-) -> Generator[list[Probe], Answers, tuple[int, int, str]]:
-    (low, before), (high, what) = good, bad
+    found: Finding, first: Probe, good: tuple[int, Outcome, Outcome], bad: tuple[int, Outcome, str]
+) -> Generator[list[Probe], Answers, Change]:
+    """The two neighbors between which results change. Where these two hardly differ, it is no limit."""
+    (low, last, since), (high, now, what), knob, ends = good, bad, first.knob, (good[0], bad[0])
     while high - low > 1:
         middle = (low + high) // 2
-        rung = _rung(first, middle)
-        now = _merged(rung, (yield from _asked(found, rung)))
-        told = _differs(found, before, now, sure=False)
-        low, high, what = (low, middle, told) if told else (middle, high, what)
-    return low, high, what
+        half = (yield from _climbed(found, first, [middle]))[middle]
+        if differing := differs(knob, since, half, sure=False):
+            high, now, what = middle, half, differing
+        else:
+            low, last = middle, half
+    if differs(knob, last, now, sure=False):
+        return Change(knob, low, high, what)
+    return Change(knob, *ends, f"{GRADUALLY}{what}")
 
 
-def _merged(rung: Sequence[Probe], answers: Answers) -> Outcome:
+def _merged(outcomes: Sequence[Outcome]) -> Outcome:
     """The results of some programs together; the first reason where one has none."""
-    outcomes = [answers[probe] for probe in rung]
     refused = next((outcome for outcome in outcomes if outcome.sample is None), None)
     return refused or Outcome(pooled(outcome.sample for outcome in outcomes if outcome.sample is not None))
 
 
-def _differs(found: Finding, before: Outcome, now: Outcome, sure: bool) -> str:
-    """How an outcome differs from the one before, "" where it does not. Few results are compared with all others."""
+def differs(knob: str, before: Outcome, now: Outcome, sure: bool = True) -> str:
+    """How an outcome differs from one before, "" where it does not. Sizes may make results better, too."""
     if before.sample is None or now.sample is None:
-        both = before.sample is None and now.sample is None
-        return "" if both else now.reason or "taken, and refused before"
-    return change(before.sample + found.sample if not before.sample.wrong else before.sample, now.sample, sure)
-
-
-Characterize = Callable[[str, str], Plan]
+        if before.sample is None and now.sample is None:
+            return ""
+        return now.reason or f"taken; refused until then: {before.reason}"
+    found = change(before.sample, now.sample, sure)
+    better = knob == SIZE and not found and change(now.sample, before.sample)
+    return told(before.sample, now.sample) if better else found

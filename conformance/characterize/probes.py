@@ -25,9 +25,21 @@ CHANNELS = 256
 LARGEST = 2**30  # of a bias
 BITS = 16  # of a bias that a float32 holds as well
 CONVOLUTION, MULTIPLY = "aten.convolution.default", "aten.mul.Tensor"
-INNER = {CONVOLUTION: 1, "aten.linear.default": 1, "aten.mm.default": -2, "aten.addmm.default": -2, "aten.bmm.default": -2}
+INNER = {
+    CONVOLUTION: 1,
+    "aten.linear.default": 1,
+    "aten.mm.default": -2,
+    "aten.addmm.default": -2,
+    "aten.bmm.default": -2,
+}
 """The axis of the second operand along which products are added."""
-OUTER = {CONVOLUTION: 0, "aten.linear.default": 0, "aten.mm.default": -1, "aten.addmm.default": -1, "aten.bmm.default": -1}
+OUTER = {
+    CONVOLUTION: 0,
+    "aten.linear.default": 0,
+    "aten.mm.default": -1,
+    "aten.addmm.default": -1,
+    "aten.bmm.default": -1,
+}
 """The axis of the second operand that makes channels."""
 STEP = 0.6180339887498949
 """The golden ratio: multiples of it, without what is before the point, are spread evenly however many there are."""
@@ -84,13 +96,15 @@ class Probes:
             return graph
         draw = torch.Generator().manual_seed(1 + probe.turn + 1000 * self.seed)
         place = ((probe.turn + 1) * STEP + self.seed * 0.7548776662) % 1.0
-        flat = _flat(_grown(graph) if probe.many else graph)
+        flat = _flat(graph)
+        asked = _grown(flat) if probe.many else flat
         if probe.knob == RATIO:
-            return _ratio(flat, probe.value, probe.turn, place, draw)
+            return _ratio(asked, probe.value, probe.turn, place, draw)
+        if probe.knob == OPERAND:
+            return _moved(_drawn(asked, draw), place)
         if probe.knob in (TERMS, SIZE):
-            flat = RESIZED[probe.knob](_flat(graph), probe.value)
-        filled = _drawn(flat, draw)
-        return _fitted(filled, place) if probe.knob != OPERAND else _moved(filled, place)
+            asked = RESIZED[probe.knob](asked, probe.value)
+        return _drawn(_scaled(asked, _fitting(_drawn(flat, draw), place)), draw)
 
 
 def subject(graph: Graph) -> Step:
@@ -182,15 +196,15 @@ def _like(scale: float | tuple[float, ...], number: float) -> float | tuple[floa
     return number if isinstance(scale, float) else (number,) * len(scale)
 
 
-def _fitted(graph: Graph, place: float) -> Graph:
-    """With a scale of the result that its numbers nearly fill, and that is no power of two."""
+def _fitting(graph: Graph, place: float) -> float:
+    """A scale of the result that its numbers nearly fill, and that is no power of two."""
     largest = float(reals(graph).abs().quantile(0.99))
     if not largest:
         raise NoProbeError("all results are zero")
     quant = quant_of(graph)
     room = min(quant.qmax - quant.zero_point, quant.zero_point - quant.qmin)
     room = max(room, (quant.qmax - quant.qmin) // 4)  # a result that is never negative may fill all of the range
-    return _scaled(graph, largest / (room * (0.45 + 0.45 * place)))
+    return largest / (room * (0.45 + 0.45 * place))
 
 
 def _moved(graph: Graph, place: float) -> Graph:

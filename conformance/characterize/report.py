@@ -3,26 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 from npu_assay import __version__
 from npu_assay.conformance.characterize.asking import Characterization
-from npu_assay.conformance.characterize.plan import RESULTS, Change, Finding
+from npu_assay.conformance.characterize.plan import GRADUALLY, RESULTS, Change, Finding
 from npu_assay.conformance.characterize.probes import OPERAND, PLAIN, RATIO, SIZE, SPREAD, TERMS
-from npu_assay.conformance.characterize.samples import Sample, Ties, rule_text
+from npu_assay.conformance.characterize.samples import TIES, Sample, Ties, rule_text
 from npu_assay.conformance.common.escaped import counted, shorten
 from npu_assay.conformance.common.markup import code, markdown_table
 
 SCHEMA = 1
 LONGEST = 200  # characters of a reason
-INTERVAL = "99 %: normal, and at least what as many results without a difference leave open"
-TITLES = ("operator", "precision", "results", "not the nearest", "bias, LSB", "largest, LSB", "ties (inferred)", "rounding (inferred)")
+INTERVAL = (
+    "99 %, from results or from programs, the wider; at least what as many results without a difference leave open"
+)
+TITLES = (
+    "operator",
+    "precision",
+    "results",
+    "not the nearest",
+    "bias, LSB",
+    "largest, LSB",
+    "ties (inferred)",
+    "rounding (inferred)",
+)
 VARIED = {
     SPREAD: "scales of the result",
     OPERAND: "scales of the operand",
     PLAIN: "nothing: the plain program alone",
 }
 UNITS = {RATIO: "ratio of scales", TERMS: "terms", SIZE: "size"}
+NEAR_TIE = 0.51
+"""The distance to the exact result up to which a result is taken for the nearest, of arithmetic with few bits."""
+HALF = 0.5
 HALVES = (0.3, 0.7)
 """Between which a share counts as half of another."""
 
@@ -43,8 +58,9 @@ def rounding(found: Finding) -> str:
         return whole[0]
     if rounds_twice(found):
         return "to the nearest, twice: first to a whole number of the sum's steps"
-    if not now.wrong:
-        return "to the nearest"
+    if now.most < NEAR_TIE:
+        near = f", but for results within {now.most - 0.5:.1g} LSB of a tie" if now.wrong else ""
+        return f"to the nearest{near}"
     return "biased" if abs(now.bias) > now.half_width else "to a neighbor that is not always the nearest"
 
 
@@ -53,12 +69,24 @@ def rounds_twice(found: Finding) -> bool:
     shares = [found.ratios[k].share for k in range(1, 5) if k in found.ratios]
     if len(shares) < 4 or min(shares) == 0.0:
         return False
-    return all(HALVES[0] < low / high < HALVES[1] for high, low in zip(shares, shares[1:], strict=False))
+    return all(HALVES[0] < low / high < HALVES[1] for high, low in pairwise(shares))
 
 
-def ties_of(found: Finding) -> Ties:
-    """All ties that were seen, whatever the scales."""
-    return sum((power.ties for power in found.powers.values()), found.sample.ties)
+def ties_of(found: Finding) -> dict[str, Ties]:
+    """All ties that were seen, by where they were: apart where a ratio changes which way they go."""
+    starts = [0, *(change.first for change in found.changes if change.knob == RATIO and TIES in change.what)]
+    if not found.powers or len(starts) == 1:
+        return {"": sum((power.ties for power in found.powers.values()), found.sample.ties)}
+    parts = pairwise((*starts, max(found.powers) + 1))
+    return {
+        f"from 2**-{first} on": sum((found.powers[k].ties for k in range(first, end)), Ties()) for first, end in parts
+    }
+
+
+def ties_text(found: Finding) -> str:
+    """Which way ties go, and how many there were."""
+    parts = {where: ties for where, ties in ties_of(found).items() if ties.count} or {"": Ties()}
+    return "; ".join(f"{rule_text(ties)} {where}".rstrip() + f" ({ties.count})" for where, ties in parts.items())
 
 
 # ------------------------------------------------------------------------------------ text
@@ -76,12 +104,19 @@ def finding_lines(found: Finding, verbose: bool = False) -> Iterator[str]:
     yield " ".join(filter(None, (found.row, found.precision)))
     if found.sample.results or found.sample.ties.count:
         yield f"  measured: {_measured(found.sample)}"
-        yield f"  ties: {rule_text(ties_of(found))}, {counted(ties_of(found).count, 'tie')}"
+        yield f"  ties: {ties_text(found)}"
         yield f"  inferred: {rounding(found)}"
-    yield from (f"  {change_text(change)}" for change in found.changes)
+    yield from (f"  {line}" for line in (*map(change_text, found.changes), *_hidden(found)))
     if verbose:
         yield from (f"  ratio 2**-{k}: {_measured(sample)}" for k, sample in found.ratios.items() if sample.results)
     yield from (f"  {_unknown(what, why)}" for what, why in found.why.items())
+
+
+def _hidden(found: Finding) -> Iterator[str]:
+    """From which ratio on nothing can be seen of rounding."""
+    small = [k for k, sample in found.ratios.items() if sample.results and sample.largest < HALF]
+    if small:
+        yield f"hidden from ratio of scales 2**-{small[0]} on: exact results are less than half a code"
 
 
 def _measured(now: Sample) -> str:
@@ -97,13 +132,16 @@ def _bias(now: Sample) -> str:
 
 def change_text(change: Change) -> str:
     """Where results change, and how."""
+    if change.what.startswith(GRADUALLY):
+        return f"changes between {UNITS[change.knob]} {change.last} and {change.first}, {shorten(change.what, LONGEST)}"
     at = f"2**-{change.first}" if change.knob == RATIO else f"{change.first}"
     last = f"2**-{change.last}" if change.knob == RATIO else f"{change.last}"
     return f"changes from {UNITS[change.knob]} {at} on (not at {last}): {shorten(change.what, LONGEST)}"
 
 
 def _unknown(what: str, why: str) -> str:
-    return f"not characterized: {UNITS.get(what, VARIED.get(what, what))}: {shorten(why, LONGEST)}"
+    named = "" if what == PLAIN else f"{UNITS.get(what, VARIED.get(what, what))}: "
+    return f"not characterized: {named}{shorten(why, LONGEST)}"
 
 
 def markdown(found: Characterization) -> str:
@@ -125,7 +163,7 @@ def markdown(found: Characterization) -> str:
 def _row(found: Finding) -> tuple[str, ...]:
     now = found.sample
     numbers = (f"{now.results}", f"{now.share:.2%}", _bias(now), f"{now.most:.3f}")
-    return (code(found.row), found.precision, *numbers, rule_text(ties_of(found)), rounding(found))
+    return (code(found.row), found.precision, *numbers, ties_text(found), rounding(found))
 
 
 def _listed(parts: Any) -> Iterator[str]:
@@ -164,7 +202,10 @@ def _finding(found: Finding) -> dict[str, Any]:
             "asked": {knob: list(limits) for knob, limits in found.asked.items()},
             "changes": [vars(change) for change in found.changes],
         },
-        "inferred": {"rounding": rounding(found), "ties": list(ties_of(found).rules) if ties_of(found).count else []},
+        "inferred": {
+            "rounding": rounding(found),
+            "ties": {where: list(ties.rules) for where, ties in ties_of(found).items() if ties.count},
+        },
         "not_characterized": found.why,
     }
 
@@ -178,6 +219,7 @@ def _sample(now: Sample) -> dict[str, Any]:
         "bias_below_zero": round(now.bias_of(positive=False), 6),
         "bias_above_zero": round(now.bias_of(positive=True), 6),
         "largest_distance": round(now.most, 6),
+        "largest_result": round(now.largest, 6),
         "by_more_than_one": now.far,
         "no_code": now.lost,
         "ties": {"up": now.ties.up, "down": now.ties.down, "elsewhere": now.ties.far},

@@ -20,23 +20,29 @@ RULE = 4.605170185988091
 SIGMAS, EVENTS = 5.0, 5.0
 """By how much a count must exceed what was expected: standard deviations, and results."""
 AWAY, ZERO, UP, DOWN, EVEN, ODD = "away from zero", "toward zero", "up", "down", "to even", "to odd"
+EVEN_CODE = "to even codes, zero point included"
+TIES = "ties go"
 RULES = (AWAY, ZERO, UP, DOWN, EVEN, ODD)
 
 
 @dataclass(frozen=True)
 class Ties:
-    """Ties by sign, parity of the lower code and side: up[sign][parity] and down[sign][parity]; far: to no neighbor."""
+    """Ties by sign, parity of the lower code and side: up[sign][parity] and down[sign][parity]; far: to no neighbor.
+
+    Codes count from the zero point. odd: that is odd, so that an even code is an odd number of steps from it.
+    """
 
     up: tuple[tuple[int, int], tuple[int, int]] = ((0, 0), (0, 0))
     down: tuple[tuple[int, int], tuple[int, int]] = ((0, 0), (0, 0))
     far: int = 0
+    odd: bool = False
 
     def __add__(self, other: Ties) -> Ties:
         up, down = (
             tuple(tuple(a + b for a, b in zip(x, y, strict=True)) for x, y in zip(mine, theirs, strict=True))
             for mine, theirs in ((self.up, other.up), (self.down, other.down))
         )
-        return Ties(up, down, self.far + other.far)  # type: ignore[arg-type]
+        return Ties(up, down, self.far + other.far, self.odd or other.odd)  # type: ignore[arg-type]
 
     @property
     def count(self) -> int:
@@ -46,7 +52,8 @@ class Ties:
     @property
     def rules(self) -> tuple[str, ...]:
         """The rules that all ties keep; empty where they are mixed, all where there are none."""
-        return () if self.far else tuple(rule for rule in RULES if self._keeps(rule))
+        kept = () if self.far else tuple(rule for rule in RULES if self._keeps(rule))
+        return tuple(EVEN_CODE if rule == ODD and self.odd else rule for rule in kept)
 
     def _keeps(self, rule: str) -> bool:
         places = [(sign, parity) for sign in (0, 1) for parity in (0, 1)]
@@ -59,12 +66,35 @@ def goes_up(rule: str, positive: int, odd: int) -> bool:
 
 
 @dataclass(frozen=True)
+class Programs:
+    """Sums over programs, of each one's drift and results: one scale may lean to a side as a whole."""
+
+    count: int = 0
+    drifts: float = 0.0  # squared
+    products: float = 0.0
+    sizes: float = 0.0  # squared
+
+    def __add__(self, other: Programs) -> Programs:
+        return Programs(*(a + b for a, b in zip(vars(self).values(), vars(other).values(), strict=True)))
+
+    def half_width(self, bias: float, results: int) -> float:
+        """Half of the interval of the bias if each program counts as one: 99 %, Student's t; 0 for one program."""
+        if self.count < 2:
+            return 0.0
+        free = self.count - 1
+        t = Z * (1 + (Z**2 + 1) / (4 * free) + (5 * Z**4 + 16 * Z**2 + 3) / (96 * free**2))
+        squares = self.drifts - 2 * bias * self.products + bias**2 * self.sizes
+        return t * math.sqrt(max(0.0, squares) * self.count / free) / results
+
+
+@dataclass(frozen=True)
 class Sample:
     """Counts over different results. count, up, down: by cell, of results, and of those above and below the nearest.
 
     far: those that are off by more than one code. drift: the sum of code minus nearest, squares: of its square.
-    most: the largest distance to the exact result in LSB. lost: results that are no code. between: exact results that are
-    no code; floors, ceilings, cuts: of these, by the next code below, above or toward zero.
+    most: the largest distance to the exact result in LSB. lost: results that are no code. between: exact results that
+    are no code; floors, ceilings, cuts: of these, by the next code below, above or toward zero. largest: of the exact
+    results, without the sign.
     """
 
     count: Tensor
@@ -80,10 +110,12 @@ class Sample:
     floors: int = 0
     ceilings: int = 0
     cuts: int = 0
+    largest: float = 0.0
+    programs: Programs = Programs()
 
     def __add__(self, other: Sample) -> Sample:
-        sums = {key: getattr(self, key) + getattr(other, key) for key in vars(self) if key != "most"}
-        return Sample(**sums, most=max(self.most, other.most))
+        both = {key: (getattr(self, key), getattr(other, key)) for key in vars(self)}
+        return Sample(**{key: max(a, b) if key in ("most", "largest") else a + b for key, (a, b) in both.items()})
 
     @property
     def results(self) -> int:
@@ -107,9 +139,13 @@ class Sample:
 
     @property
     def half_width(self) -> float:
-        """Half of the interval of the bias: 99 %, normal, and no less than what as many right results leave open."""
+        """Half of the interval of the bias: 99 %, from results and from programs, whichever is wider.
+
+        It is no less than what as many results without a difference leave open.
+        """
         n = max(1, self.results)
-        return max(Z * math.sqrt(max(0.0, self.squares / n - self.bias**2) / n), RULE / n)
+        alone = Z * math.sqrt(max(0.0, self.squares / n - self.bias**2) / n)
+        return max(alone, self.programs.half_width(self.bias, n), RULE / n)
 
     def bias_of(self, positive: bool) -> float:
         """The bias of results on one side of zero."""
@@ -120,13 +156,14 @@ class Sample:
 
 def nothing() -> Sample:
     """The sample of no results."""
-    return Sample(*(torch.zeros(2 * CELLS, dtype=torch.int64) for _ in range(3)))
+    none = torch.zeros(2 * CELLS, dtype=torch.int64)
+    return Sample(none, none, none)
 
 
-def sample(exact: Tensor, found: Tensor, low: int, high: int) -> Sample:
+def sample(exact: Tensor, found: Tensor, low: int, high: int, zero_point: int = 0) -> Sample:
     """What results say, each pair of an exact result and a code once.
 
-    low, high: the codes at the ends, without the zero point: what lies there or beyond is clipped, which is no rounding.
+    low, high: the codes at the ends, without the zero point: there results are clipped, which is no rounding.
     """
     lost = int(found.isnan().sum())
     inside = (exact > low + 0.5) & (exact < high - 0.5) & ~found.isnan()
@@ -135,7 +172,7 @@ def sample(exact: Tensor, found: Tensor, low: int, high: int) -> Sample:
     part = exact - exact.floor()
     tie, near = part == 0.5, (part - 0.5).abs() < NEAR
     made = _counted(exact[~near], found[~near])
-    return replace(made, ties=_ties(exact[tie], found[tie]), lost=lost)
+    return replace(made, ties=_ties(exact[tie], found[tie], zero_point), lost=lost)
 
 
 def _counted(exact: Tensor, found: Tensor) -> Sample:
@@ -143,7 +180,7 @@ def _counted(exact: Tensor, found: Tensor) -> Sample:
     cell = ((exact - exact.floor()) * CELLS).to(torch.int64).clamp(0, CELLS - 1) + CELLS * (exact > 0)
     count, up, down = (torch.bincount(cell[which], minlength=2 * CELLS) for which in (off == off, off > 0, off < 0))
     whole = exact == exact.round()
-    cut = {name: int(((found == way(exact)) & ~whole).sum()) for name, way in WAYS.items()}
+    floors, ceilings, cuts = (int(((found == way(exact)) & ~whole).sum()) for way in WAYS)
     return Sample(
         count,
         up,
@@ -153,15 +190,19 @@ def _counted(exact: Tensor, found: Tensor) -> Sample:
         float(off.square().sum()),
         float((found - exact).abs().max()) if exact.numel() else 0.0,
         between=int((~whole).sum()),
-        **cut,
+        floors=floors,
+        ceilings=ceilings,
+        cuts=cuts,
+        largest=float(exact.abs().max()) if exact.numel() else 0.0,
+        programs=Programs(1, float(off.sum()) ** 2, float(off.sum()) * off.numel(), float(off.numel()) ** 2),
     )
 
 
-WAYS = {"floors": torch.floor, "ceilings": torch.ceil, "cuts": torch.trunc}
+WAYS = (torch.floor, torch.ceil, torch.trunc)
 """Ways of getting codes without rounding to the nearest."""
 
 
-def _ties(exact: Tensor, found: Tensor) -> Ties:
+def _ties(exact: Tensor, found: Tensor, zero_point: int) -> Ties:
     low = exact.floor()
     positive, odd = (exact > 0).to(torch.int64), (low.remainder(2)).to(torch.int64)
     place = 2 * positive + odd
@@ -171,7 +212,7 @@ def _ties(exact: Tensor, found: Tensor) -> Ties:
         return (a, b), (c, d)
 
     up, down = found == low + 1, found == low
-    return Ties(by_place(up), by_place(down), int((~up & ~down).sum()))
+    return Ties(by_place(up), by_place(down), int((~up & ~down).sum()), zero_point % 2 == 1)
 
 
 # ------------------------------------------------------------------------------------ changes
@@ -183,28 +224,29 @@ def change(before: Sample, now: Sample, sure: bool = True) -> str:
     Between the same two parts of the way from code to code, more results must be wrong than chance explains. Fewer are
     no change: every scheme gets better with more dropped bits. sure: False where something is known to change.
     """
-    if not sure and not before.wrong and now.wrong:
-        return _told(before, now)
+    if not sure and not before.wrong and now.wrong and before.results:
+        return told(before, now)
     if now.ties.count and before.ties.rules and not set(now.ties.rules) & set(before.ties.rules):
-        return f"ties go {rule_text(before.ties)}, then {rule_text(now.ties)}"
+        return f"{TIES} {rule_text(before.ties)}, then {rule_text(now.ties)}"
     known = before.count > 0
     for old, new in ((before.up, now.up), (before.down, now.down)):
         rate = (old + 1) / (before.count + 2).clamp(min=1)
         expected, found = (now.count * rate)[known], new[known]
         if bool(_more(found, expected).any()):
-            return _told(before, now)
+            return told(before, now)
         plain = (now.count * (old / before.count.clamp(min=1)))[known].sum()
         if bool(_more(found.sum(), plain + now.results / max(1, before.results))):
-            return _told(before, now)
+            return told(before, now)
     far = now.results * (before.far + 1) / (before.results + 2)
-    return _told(before, now) if bool(_more(torch.tensor(now.far), torch.tensor(far))) else ""
+    return told(before, now) if bool(_more(torch.tensor(now.far), torch.tensor(far))) else ""
 
 
 def _more(found: Tensor, expected: Tensor) -> Tensor:
     return found - expected > SIGMAS * expected.sqrt() + EVENTS
 
 
-def _told(before: Sample, now: Sample) -> str:
+def told(before: Sample, now: Sample) -> str:
+    """How many results are wrong before and now."""
     return f"{before.share:.2%} of results are not the nearest code, then {now.share:.2%}, by up to {now.most:.3g} LSB"
 
 
