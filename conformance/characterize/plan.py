@@ -33,7 +33,7 @@ LADDERS: Mapping[str, tuple[int, ...]] = {
 """Numbers of terms and sizes that are tried; between two that differ, the limit is found by bisecting."""
 
 
-GRADUALLY = "gradually: "
+MOST_CHANGES = 3  # of one kind
 
 
 @dataclass(frozen=True)
@@ -46,12 +46,18 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Change:
-    """Where results begin to differ. last, first: the last value that behaves as those before, and the first other."""
+    """Where results begin to differ. last, first: the last value that behaves as those before, and the first other.
+
+    exact: False where results differ between these two, but not from one value to the next. below: the first other
+    ratio is not 2**-first itself, but any below.
+    """
 
     knob: str
     last: int
     first: int
     what: str
+    exact: bool = True
+    below: bool = False
 
 
 @dataclass
@@ -62,7 +68,7 @@ class Finding:
     precision: str
     sample: Sample = field(default_factory=nothing)
     programs: int = 0
-    knob: str = ""
+    way: Probe | None = None
     ratios: dict[int, Sample] = field(default_factory=dict)
     powers: dict[int, Sample] = field(default_factory=dict)
     asked: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -77,14 +83,15 @@ Plan = Generator[list[Probe], Answers, Finding]
 def characterized(row: str, precision: str) -> Plan:
     """Yields the probes of each round, and takes what they gave."""
     found, first = Finding(row, precision), Probe(row, precision, PLAIN)
-    ways = [replace(first, knob=knob, many=many) for knob in (SPREAD, OPERAND) for many in (True, False)]
+    kinds = (SPREAD, False), (OPERAND, True), (SPREAD, True)
+    ways = [replace(first, knob=knob, held=held, many=many) for knob, held in kinds for many in (True, False)]
     answers = yield from _asked(found, [first, *ways])
     way = next((way for way in ways if answers[way].sample is not None), None)
     if way is None:
         _only_plain(found, answers[first], answers[ways[1]])
         return found
-    found.knob, samples = way.knob, [answers[way].sample]
-    if way.knob == OPERAND:
+    found.way, samples = way, [answers[way].sample]
+    if way.held:
         found.why[RATIO] = answers[ways[1]].reason
     samples += yield from _turns(found, way, range(1, TURNS))
     total = pooled(filter(None, samples))
@@ -92,10 +99,10 @@ def characterized(row: str, precision: str) -> Plan:
         more = min(MOST_TURNS, TURNS + -(-(RESULTS - total.results) * TURNS // total.results))
         samples += yield from _turns(found, way, range(TURNS, more))
     found.sample = pooled(filter(None, samples))
-    if way.knob == SPREAD:
+    if not way.held:
         yield from _ratios(found, way)
-        yield from _limit(found, replace(way, knob=TERMS))
-        yield from _limit(found, replace(first, knob=SIZE))
+    yield from _limit(found, replace(way, knob=TERMS))
+    yield from _limit(found, replace(way, knob=SIZE, many=False))
     return found
 
 
@@ -109,7 +116,7 @@ def _only_plain(found: Finding, plain: Outcome, other: Outcome) -> None:
     if plain.sample is None:
         found.why[PLAIN] = plain.reason
         return
-    found.sample, found.knob, found.why[SPREAD] = plain.sample, PLAIN, other.reason
+    found.sample, found.way, found.why[SPREAD] = plain.sample, Probe(found.row, found.precision, PLAIN), other.reason
 
 
 def _turns(found: Finding, way: Probe, turns: range) -> Generator[list[Probe], Answers, list[Sample | None]]:
@@ -141,16 +148,26 @@ def _ratios(found: Finding, way: Probe) -> Generator[list[Probe], Answers, None]
 
 
 def _ratio_changes(found: Finding, outcomes: Mapping[tuple[int, int], Outcome]) -> None:
-    """Compare each ratio with all before it since the last change."""
-    since = [KS[0]]
+    """Compare each ratio with all before it since the last change, powers of two apart from what is between them."""
+    below, power = (_told(outcomes, turns) for turns in (BELOW, POWER))
+    for k in KS:
+        between = below.get(k, "")
+        if between and not power.get(k) and power.get(k + 1) and not below.get(k + 1):  # the same limit
+            between, power[k + 1] = f"{between}; {power[k + 1]}", ""
+        if between or power.get(k):
+            strictly = bool(between) and not power.get(k)
+            found.changes.append(Change(RATIO, k - 1, k, between or f"at the power itself: {power[k]}", below=strictly))
+
+
+def _told(outcomes: Mapping[tuple[int, int], Outcome], turns: tuple[int, ...]) -> dict[int, str]:
+    """How results in some turns differ from those before, by k, where they do."""
+    found, since = dict[int, str](), [KS[0]]
     for k in KS[1:]:
-        what = ""
-        for some in (BELOW, POWER):
-            before = _merged([outcomes[j, turn] for j in since for turn in some])
-            what = what or differs(RATIO, before, _merged([outcomes[k, turn] for turn in some]))
-        if what:
-            found.changes.append(Change(RATIO, k - 1, k, what))
+        before = _merged([outcomes[j, turn] for j in since for turn in turns])
+        if what := differs(RATIO, before, _merged([outcomes[k, turn] for turn in turns])):
+            found[k] = what
         since = [k] if what else [*since, k]
+    return found
 
 
 # ------------------------------------------------------------------------------------ terms and sizes
@@ -165,13 +182,13 @@ def _limit(found: Finding, first: Probe) -> Generator[list[Probe], Answers, None
         found.why[knob] = rungs[ladder[-1]].reason
         return
     found.asked[knob] = taken[0], taken[-1]
-    since = rungs[ladder[0]]
+    since, count = rungs[ladder[0]], 0
     for low, high in pairwise(ladder):
-        what = differs(knob, since, rungs[high])
+        what = differs(knob, since, rungs[high]) if count < MOST_CHANGES else ""
         if what:
-            found.changes.append(
-                (yield from _bisected(found, first, (low, rungs[low], since), (high, rungs[high], what)))
-            )
+            ends = (low, rungs[low], since), (high, rungs[high], what)
+            found.changes.append((yield from _bisected(found, first, *ends)))
+            count += 1
         since = rungs[high] if what else _merged([since, rungs[high]])
 
 
@@ -196,9 +213,11 @@ def _bisected(
             high, now, what = middle, half, differing
         else:
             low, last = middle, half
-    if differs(knob, last, now, sure=False):
+    around = yield from _climbed(found, first, [low - 1, high + 1])
+    steady = not differs(knob, around[low - 1], last) and not differs(knob, now, around[high + 1])
+    if steady and differs(knob, last, now, sure=False):
         return Change(knob, low, high, what)
-    return Change(knob, *ends, f"{GRADUALLY}{what}")
+    return Change(knob, *ends, what, exact=False)
 
 
 def _merged(outcomes: Sequence[Outcome]) -> Outcome:

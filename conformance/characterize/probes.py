@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import torch
@@ -49,7 +50,7 @@ STEP = 0.6180339887498949
 class Probe:
     """One program: what it varies, the value of that, which of several with other numbers; slot: where results go.
 
-    many: with more channels or elements than the plain program.
+    many: with more channels or elements than the plain program. held: the result keeps its scale.
     """
 
     row: str
@@ -58,12 +59,13 @@ class Probe:
     value: int = 0
     turn: int = 0
     many: bool = False
+    held: bool = False
     slot: int = 0
 
     @property
     def name(self) -> str:
         """The id of the case that it becomes."""
-        words = (self.knob, self.value, self.turn, int(self.many), self.slot)
+        words = (self.knob, self.value, self.turn, int(self.many), int(self.held), self.slot)
         return "/".join((self.row, self.precision or "-", CHARACTERIZE, SIDE, ".".join(map(str, words))))
 
     @classmethod
@@ -71,8 +73,8 @@ class Probe:
         """The probe of such an id."""
         row, precision, _, _, words = name.split("/")
         knob, *numbers = words.split(".")
-        value, turn, many, slot = map(int, numbers)
-        return cls(row, precision.replace("-", ""), knob, value, turn, bool(many), slot)
+        value, turn, many, held, slot = map(int, numbers)
+        return cls(row, precision.replace("-", ""), knob, value, turn, bool(many), bool(held), slot)
 
 
 @dataclass(frozen=True)
@@ -100,11 +102,11 @@ class Probes:
         asked = _grown(flat) if probe.many else flat
         if probe.knob == RATIO:
             return _ratio(asked, probe.value, probe.turn, place, draw)
-        if probe.knob == OPERAND:
-            return _moved(_drawn(asked, draw), place)
-        if probe.knob in (TERMS, SIZE):
+        if probe.knob in RESIZED:
             asked = RESIZED[probe.knob](asked, probe.value)
-        return _drawn(_scaled(asked, _fitting(_drawn(flat, draw), place)), draw)
+        if probe.knob == OPERAND:
+            asked = _moved(asked, place)
+        return _drawn(asked if probe.held else _scaled(asked, _fitting(flat, place)), draw)
 
 
 def subject(graph: Graph) -> Step:
@@ -177,9 +179,14 @@ def _scaled(graph: Graph, scale: float) -> Graph:
 
 
 def _flat(graph: Graph) -> Graph:
-    """The program with powers of two as scales of its values, the same in all channels."""
+    """The program with powers of two as scales of its values, the same in all channels.
+
+    A result that had the operand's quantization has it still.
+    """
     bias = _bias(graph)
+    same = quant_of(graph) == _operand(graph).quant
     graph = _with(graph, *(_rounded(value) for value in graph.values if value.quant is not None and value != bias))
+    graph = _scaled(graph, _scale(_operand(graph))) if same else graph
     if bias is None or bias.quant is None:
         return graph
     quant = replace(bias.quant, scale=_like(bias.quant.scale, _unit(graph)), qmin=-LARGEST, qmax=LARGEST)
@@ -197,7 +204,9 @@ def _like(scale: float | tuple[float, ...], number: float) -> float | tuple[floa
 
 
 def _fitting(graph: Graph, place: float) -> float:
-    """A scale of the result that its numbers nearly fill, and that is no power of two."""
+    """A scale that the results of the program with many channels nearly fill, and that is no power of two."""
+    with suppress(NoProbeError):
+        graph = _grown(graph)
     largest = float(reals(graph).abs().quantile(0.99))
     if not largest:
         raise NoProbeError("all results are zero")
@@ -218,11 +227,8 @@ def _moved(graph: Graph, place: float) -> Graph:
 
 
 def _drawn(graph: Graph, draw: torch.Generator) -> Graph:
-    """With other random codes of full range in all inputs and factors; all of them, where these are few."""
+    """With other random codes of full range in all inputs and factors."""
     changed = [value for value in graph.values if value.fill.kind == "random" and value.quant is not None]
-    single = len(changed) == 1 and changed[0].quant is not None and changed[0].quant.dtype == "int8"
-    if single and math.prod(changed[0].shape) >= CHANNELS:
-        return _with(graph, replace(changed[0], fill=Fill("all_codes")))
     numbers = torch.randint(2**31, (len(changed),), generator=draw).tolist()
     made = (replace(v, fill=Fill(seed=n)) for v, n in zip(changed, numbers, strict=True) if v != _bias(graph))
     return _with(graph, *made)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
 from typing import Any
 
 from npu_assay import __version__
 from npu_assay.conformance.characterize.asking import Characterization
-from npu_assay.conformance.characterize.plan import GRADUALLY, RESULTS, Change, Finding
+from npu_assay.conformance.characterize.plan import RESULTS, Change, Finding
 from npu_assay.conformance.characterize.probes import OPERAND, PLAIN, RATIO, SIZE, SPREAD, TERMS
-from npu_assay.conformance.characterize.samples import TIES, Sample, Ties, rule_text
+from npu_assay.conformance.characterize.samples import Sample, Ties, rule_text
 from npu_assay.conformance.common.escaped import counted, shorten
 from npu_assay.conformance.common.markup import code, markdown_table
 
@@ -30,14 +29,16 @@ TITLES = (
     "rounding (inferred)",
 )
 VARIED = {
-    SPREAD: "scales of the result",
-    OPERAND: "scales of the operand",
-    PLAIN: "nothing: the plain program alone",
+    (SPREAD, False): "scales of the result, and numbers",
+    (OPERAND, True): "scales of the operand, and numbers",
+    (SPREAD, True): "numbers",
+    (PLAIN, False): "nothing",
 }
-UNITS = {RATIO: "ratio of scales", TERMS: "terms", SIZE: "size"}
+UNITS = {RATIO: "ratio of scales", TERMS: "terms", SIZE: "size", SPREAD: "other scales and numbers"}
 NEAR_TIE = 0.51
 """The distance to the exact result up to which a result is taken for the nearest, of arithmetic with few bits."""
 HALF = 0.5
+LARGE = 0.05
 HALVES = (0.3, 0.7)
 """Between which a share counts as half of another."""
 
@@ -65,22 +66,24 @@ def rounding(found: Finding) -> str:
 
 
 def rounds_twice(found: Finding) -> bool:
-    """True if the share of results that are not the nearest halves with the ratio, from a quarter on."""
-    shares = [found.ratios[k].share for k in range(1, 5) if k in found.ratios]
-    if len(shares) < 4 or min(shares) == 0.0:
-        return False
-    return all(HALVES[0] < low / high < HALVES[1] for high, low in pairwise(shares))
+    """True if a large share of results that are not the nearest halves with the ratio, twice in a row."""
+    shares = [found.ratios[k].share for k in range(5) if k in found.ratios]
+    low, high = HALVES
+    triples = zip(shares, shares[1:], shares[2:], strict=False)
+    return any(a > LARGE and low * a < b < high * a and low * b < c < high * b for a, b, c in triples)
 
 
 def ties_of(found: Finding) -> dict[str, Ties]:
     """All ties that were seen, by where they were: apart where a ratio changes which way they go."""
-    starts = [0, *(change.first for change in found.changes if change.knob == RATIO and TIES in change.what)]
-    if not found.powers or len(starts) == 1:
-        return {"": sum((power.ties for power in found.powers.values()), found.sample.ties)}
-    parts = pairwise((*starts, max(found.powers) + 1))
-    return {
-        f"from 2**-{first} on": sum((found.powers[k].ties for k in range(first, end)), Ties()) for first, end in parts
-    }
+    starts, parts = [0], [Ties()]
+    for k, power in found.powers.items():
+        if parts[-1].rules and power.ties.count and not set((parts[-1] + power.ties).rules):
+            starts.append(k)
+            parts.append(Ties())
+        parts[-1] += power.ties
+    if len(parts) == 1:
+        return {"": parts[0] + found.sample.ties}
+    return {f"from 2**-{first} on": ties for first, ties in zip(starts, parts, strict=True)}
 
 
 def ties_text(found: Finding) -> str:
@@ -132,15 +135,16 @@ def _bias(now: Sample) -> str:
 
 def change_text(change: Change) -> str:
     """Where results change, and how."""
-    if change.what.startswith(GRADUALLY):
-        return f"changes between {UNITS[change.knob]} {change.last} and {change.first}, {shorten(change.what, LONGEST)}"
-    at = f"2**-{change.first}" if change.knob == RATIO else f"{change.first}"
-    last = f"2**-{change.last}" if change.knob == RATIO else f"{change.last}"
-    return f"changes from {UNITS[change.knob]} {at} on (not at {last}): {shorten(change.what, LONGEST)}"
+    unit, what = UNITS[change.knob], shorten(change.what, LONGEST)
+    if not change.exact:
+        return f"changes between {unit} {change.last} and {change.first}, without an exact limit: {what}"
+    if change.knob == RATIO:
+        return f"changes {'below' if change.below else 'from'} {unit} 2**-{change.first}: {what}"
+    return f"changes from {unit} {change.first} on (not at {change.last}): {what}"
 
 
 def _unknown(what: str, why: str) -> str:
-    named = "" if what == PLAIN else f"{UNITS.get(what, VARIED.get(what, what))}: "
+    named = "" if what == PLAIN else f"{UNITS.get(what, what)}: "
     return f"not characterized: {named}{shorten(why, LONGEST)}"
 
 
@@ -194,7 +198,7 @@ def _finding(found: Finding) -> dict[str, Any]:
         "operator": found.row,
         "precision": found.precision,
         "programs": found.programs,
-        "varied": VARIED.get(found.knob, ""),
+        "varied": "" if found.way is None else VARIED[found.way.knob, found.way.held],
         "measured": _sample(found.sample)
         | {
             "ratios": [{"k": k} | _sample(sample) for k, sample in found.ratios.items()],
