@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from npu_assay.conformance.backend.loading import check_level
 from npu_assay.conformance.backend.outside import check_apart
@@ -14,7 +15,7 @@ from npu_assay.conformance.characterize.probes import PLAIN, Probe, Probes, quan
 from npu_assay.conformance.characterize.samples import sample
 from npu_assay.conformance.characterize.sheets import Sheets
 from npu_assay.conformance.isolation.forkserver import Subject
-from npu_assay.conformance.isolation.judge import load_judges
+from npu_assay.conformance.isolation.judge import Look, load_judges
 from npu_assay.conformance.isolation.limits import LIMITS, Limits
 from npu_assay.conformance.isolation.pool import ProcessPool
 from npu_assay.conformance.programs.graph import Case
@@ -29,6 +30,16 @@ AT_ONCE = 8
 SLOTS = 128 * AT_ONCE
 Place = tuple[str, str]
 """An operator and a precision."""
+
+
+class Runs(Protocol):
+    """Runs cases by name, and shows each answer."""
+
+    def run_named(
+        self, names: Sequence[str], case: Callable[[str], Case], workers: int, level: str, look: Look
+    ) -> Iterator[CaseResult]: ...
+
+
 Told = Callable[[Finding, int, int], None]
 """Is told of each finding, how many there are by now, and how many there will be."""
 
@@ -65,7 +76,7 @@ def characterize(request: Request, told: Told) -> Characterization:
         table = load_table(request.table or known.table)
         processes.judge_by(request.table or known.table)
         plain = plain_cases(table, request.expression)
-        made = _Round(processes, Probes(plain, request.seed), request.workers)
+        made = Rounds(processes, Probes(plain, request.seed), request.workers)
         findings = []
         for finding in made.findings():
             findings.append(finding)
@@ -86,10 +97,10 @@ def plain_cases(table: Table, expression: str | None) -> dict[tuple[str, str], C
 
 
 @dataclass
-class _Round:
-    """The probes that run together."""
+class Rounds:
+    """The probes that run together. processes: a pool of them, or what runs cases as it does."""
 
-    processes: ProcessPool
+    processes: Runs
     probes: Probes
     workers: int
 
@@ -155,4 +166,5 @@ class _Round:
         if numbers is None:
             return Outcome(None, "its results have another shape than expected")
         zero = quant.zero_point
-        return Outcome(sample(*numbers, quant.qmin - zero, quant.qmax - zero, zero))
+        found = sample(*numbers, quant.qmin - zero, quant.qmax - zero, zero)
+        return Outcome(found, results=reals(self.probes.graph(probe)).numel())

@@ -38,10 +38,11 @@ MOST_CHANGES = 3  # of one kind
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a probe gave: a sample, or why there is none."""
+    """What a probe gave: a sample, or why there is none. results: of one program, the same ones included."""
 
     sample: Sample | None
     reason: str = ""
+    results: int = 0
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Change:
     """Where results begin to differ. last, first: the last value that behaves as those before, and the first other.
 
     exact: False where results differ between these two, but not from one value to the next. below: the first other
-    ratio is not 2**-first itself, but any below.
+    ratio is not 2**-first itself, but any below. results: of a program with the first other value.
     """
 
     knob: str
@@ -58,6 +59,7 @@ class Change:
     what: str
     exact: bool = True
     below: bool = False
+    results: int = 0
 
 
 @dataclass
@@ -91,16 +93,13 @@ def characterized(row: str, precision: str) -> Plan:
         _only_plain(found, answers[first], answers[ways[1]])
         return found
     found.way, samples = way, [answers[way].sample]
-    if way.held:
-        found.why[RATIO] = answers[ways[1]].reason
     samples += yield from _turns(found, way, range(1, TURNS))
     total = pooled(filter(None, samples))
     if 0 < total.results < RESULTS:
         more = min(MOST_TURNS, TURNS + -(-(RESULTS - total.results) * TURNS // total.results))
         samples += yield from _turns(found, way, range(TURNS, more))
     found.sample = pooled(filter(None, samples))
-    if not way.held:
-        yield from _ratios(found, way)
+    yield from _ratios(found, replace(way, held=False))
     yield from _limit(found, replace(way, knob=TERMS))
     yield from _limit(found, replace(way, knob=SIZE, many=False))
     return found
@@ -216,14 +215,15 @@ def _bisected(
     around = yield from _climbed(found, first, [low - 1, high + 1])
     steady = not differs(knob, around[low - 1], last) and not differs(knob, now, around[high + 1])
     if steady and differs(knob, last, now, sure=False):
-        return Change(knob, low, high, what)
+        return Change(knob, low, high, what, results=now.results)
     return Change(knob, *ends, what, exact=False)
 
 
 def _merged(outcomes: Sequence[Outcome]) -> Outcome:
     """The results of some programs together; the first reason where one has none."""
     refused = next((outcome for outcome in outcomes if outcome.sample is None), None)
-    return refused or Outcome(pooled(outcome.sample for outcome in outcomes if outcome.sample is not None))
+    samples = (outcome.sample for outcome in outcomes if outcome.sample is not None)
+    return refused or Outcome(pooled(samples), results=outcomes[-1].results)
 
 
 def differs(knob: str, before: Outcome, now: Outcome, sure: bool = True) -> str:

@@ -9,7 +9,7 @@ from npu_assay import __version__
 from npu_assay.conformance.characterize.asking import Characterization
 from npu_assay.conformance.characterize.plan import RESULTS, Change, Finding
 from npu_assay.conformance.characterize.probes import OPERAND, PLAIN, RATIO, SIZE, SPREAD, TERMS
-from npu_assay.conformance.characterize.samples import Sample, Ties, rule_text
+from npu_assay.conformance.characterize.samples import NEAREST, Sample, Ties, rule_text
 from npu_assay.conformance.common.escaped import counted, shorten
 from npu_assay.conformance.common.markup import code, markdown_table
 
@@ -35,9 +35,9 @@ VARIED = {
     (PLAIN, False): "nothing",
 }
 UNITS = {RATIO: "ratio of scales", TERMS: "terms", SIZE: "size", SPREAD: "other scales and numbers"}
-NEAR_TIE = 0.51
-"""The distance to the exact result up to which a result is taken for the nearest, of arithmetic with few bits."""
 HALF = 0.5
+ALWAYS = 0.995
+"""The share of results that a rule must explain."""
 LARGE = 0.05
 HALVES = (0.3, 0.7)
 """Between which a share counts as half of another."""
@@ -54,12 +54,12 @@ def rounding(found: Finding) -> str:
     if not now.between:
         return "unknown: all results are codes exactly"
     ways = {"down": now.floors, "up": now.ceilings, "toward zero": now.cuts}
-    whole = [f"always {name}" for name, count in ways.items() if count == now.between and now.wrong]
+    whole = [f"always {name}" for name, count in ways.items() if count >= ALWAYS * now.between and now.wrong]
     if whole:
         return whole[0]
     if rounds_twice(found):
         return "to the nearest, twice: first to a whole number of the sum's steps"
-    if now.most < NEAR_TIE:
+    if now.most < NEAREST:
         near = f", but for results within {now.most - 0.5:.1g} LSB of a tie" if now.wrong else ""
         return f"to the nearest{near}"
     return "biased" if abs(now.bias) > now.half_width else "to a neighbor that is not always the nearest"
@@ -140,7 +140,8 @@ def change_text(change: Change) -> str:
         return f"changes between {unit} {change.last} and {change.first}, without an exact limit: {what}"
     if change.knob == RATIO:
         return f"changes {'below' if change.below else 'from'} {unit} 2**-{change.first}: {what}"
-    return f"changes from {unit} {change.first} on (not at {change.last}): {what}"
+    results = f", {change.results} results" if change.knob == SIZE else ""
+    return f"changes from {unit} {change.first} on{results} (not at {change.last}): {what}"
 
 
 def _unknown(what: str, why: str) -> str:

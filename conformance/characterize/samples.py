@@ -13,6 +13,8 @@ CELLS = 16
 """Parts of the way from one code to the next that are told apart, below zero and above."""
 NEAR = 2.0**-30
 """Nearer to a tie than that, a result is none of ours unless it is exactly on it."""
+NEAREST = 0.51
+"""The distance to the exact result up to which a code is taken for the nearest, in arithmetic of few bits."""
 Z = 2.5758293035489
 """Standard deviations of the interval: 99 % of a normal distribution."""
 RULE = 4.605170185988091
@@ -222,11 +224,12 @@ def change(before: Sample, now: Sample, sure: bool = True) -> str:
     """How results differ from earlier ones in what rounding does, in words; "" where they do not.
 
     Between the same two parts of the way from code to code, more results must be wrong than chance explains. Fewer are
-    no change: every scheme gets better with more dropped bits. sure: False where something is known to change.
+    no change: every scheme gets better with more dropped bits. sure: False where something is known to change, so that
+    one wrong result counts.
     """
-    if not sure and not before.wrong and now.wrong and before.results:
+    if not sure and before.most < NEAREST < now.most:
         return told(before, now)
-    if now.ties.count and before.ties.rules and not set(now.ties.rules) & set(before.ties.rules):
+    if now.ties.count and before.ties.count and before.ties.rules and not set(now.ties.rules) & set(before.ties.rules):
         return f"{TIES} {rule_text(before.ties)}, then {rule_text(now.ties)}"
     known = before.count > 0
     for old, new in ((before.up, now.up), (before.down, now.down)):
