@@ -119,10 +119,10 @@ class Rounds:
                 else:
                     plan = characterized(*place)
                     running[place] = plan, next(plan)
-            answers = self._run([probe for _, probes in running.values() for probe in probes])
+            given = self.answers([probe for _, probes in running.values() for probe in probes])
             for place, (plan, probes) in list(running.items()):
                 try:
-                    running[place] = plan, plan.send({probe: answers[probe] for probe in probes})
+                    running[place] = plan, plan.send({probe: given[probe] for probe in probes})
                 except StopIteration as end:
                     del running[place]
                     yield end.value
@@ -144,7 +144,7 @@ class Rounds:
             return str(error)
         return "" if found.numel() and bool(found.isfinite().all()) else "its results are not all finite numbers"
 
-    def _run(self, probes: Sequence[Probe]) -> Answers:
+    def answers(self, probes: Sequence[Probe]) -> Answers:
         """What probes gave, each once; why there is nothing, for others."""
         missing = {probe: self._missing(probe) for probe in probes}
         placed = {replace(probe, slot=slot): probe for slot, probe in enumerate(p for p in probes if not missing[p])}

@@ -99,7 +99,7 @@ def characterized(row: str, precision: str) -> Plan:
         more = min(MOST_TURNS, TURNS + -(-(RESULTS - total.results) * TURNS // total.results))
         samples += yield from _turns(found, way, range(TURNS, more))
     found.sample = pooled(filter(None, samples))
-    yield from _ratios(found, replace(way, held=False))
+    yield from ratios(found, replace(way, held=False))
     yield from _limit(found, replace(way, knob=TERMS))
     yield from _limit(found, replace(way, knob=SIZE, many=False))
     return found
@@ -129,7 +129,7 @@ def _turns(found: Finding, way: Probe, turns: range) -> Generator[list[Probe], A
 # ------------------------------------------------------------------------------------ ratios
 
 
-def _ratios(found: Finding, way: Probe) -> Generator[list[Probe], Answers, None]:
+def ratios(found: Finding, way: Probe) -> Generator[list[Probe], Answers, None]:
     """Every ratio from 2**0 to 2**-20: that very power of two, and ratios below it."""
     turns = (*POWER, *BELOW)
     asked = {(k, turn): replace(way, knob=RATIO, value=k, turn=turn) for k in KS for turn in turns}

@@ -250,11 +250,8 @@ def _around(value: Value, most: int, draw: torch.Generator) -> Value:
 
 
 def _ratio(graph: Graph, k: int, turn: int, place: float, draw: torch.Generator) -> Graph:
-    """With 2**-k as the ratio of scales in the first turn, and in others a ratio between that and its half.
-
-    In place of 2**0, which leaves nothing to round, the first turn has three quarters.
-    """
-    ratio = 2.0**-k * ((1.0 if k else 0.75) if turn == 0 else 0.55 + 0.4 * place)
+    """With 2**-k as the ratio of scales in the first turn, and in others a ratio between that and its half."""
+    ratio = 2.0**-k * (1.0 if turn == 0 else 0.55 + 0.4 * place)
     x, factor, bias = _operand(graph), _factor(graph), _bias(graph)
     graph = _scaled(graph, _unit(graph) / ratio)
     if factor is None or subject(graph).op == MULTIPLY:

@@ -190,11 +190,12 @@ def as_json(found: Characterization) -> dict[str, Any]:
         "seed": found.request.seed,
         "interval": INTERVAL,
         "wanted_results": RESULTS,
-        "operators": [_finding(finding) for finding in found.findings],
+        "operators": [record(finding) for finding in found.findings],
     }
 
 
-def _finding(found: Finding) -> dict[str, Any]:
+def record(found: Finding) -> dict[str, Any]:
+    """One operator in one precision."""
     return {
         "operator": found.row,
         "precision": found.precision,

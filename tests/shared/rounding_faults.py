@@ -1,4 +1,4 @@
-"""XNNPACK's simulated device with one fault in how it rounds sums: `rounding_faults:half_down`, `rounding_faults:from_7`."""
+"""XNNPACK's simulated device with one fault in how it rounds sums, such as `rounding_faults:half_down` or `:from_7`."""
 
 from __future__ import annotations
 
