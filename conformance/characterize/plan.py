@@ -100,8 +100,8 @@ def characterized(row: str, precision: str) -> Plan:
         samples += yield from _turns(found, way, range(TURNS, more))
     found.sample = pooled(filter(None, samples))
     yield from ratios(found, replace(way, held=False))
-    yield from _limit(found, replace(way, knob=TERMS))
-    yield from _limit(found, replace(way, knob=SIZE, many=False))
+    yield from limit(found, replace(way, knob=TERMS))
+    yield from limit(found, replace(way, knob=SIZE, many=False))
     return found
 
 
@@ -172,7 +172,7 @@ def _told(outcomes: Mapping[tuple[int, int], Outcome], turns: tuple[int, ...]) -
 # ------------------------------------------------------------------------------------ terms and sizes
 
 
-def _limit(found: Finding, first: Probe) -> Generator[list[Probe], Answers, None]:
+def limit(found: Finding, first: Probe) -> Generator[list[Probe], Answers, None]:
     """Numbers of terms or sizes: some all over the range, then half way between two that differ until they are next."""
     knob, ladder = first.knob, LADDERS[first.knob]
     rungs = yield from _climbed(found, first, ladder)
