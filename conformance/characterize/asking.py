@@ -132,29 +132,33 @@ class Rounds:
         plain = self.probes.plain[place]
         if plain.expect == "reject":
             return f"the table refuses it: {plain.reason}"
-        return self._missing(Probe(*place, PLAIN))
+        found = self._results(Probe(*place, PLAIN))
+        return found if isinstance(found, str) else ""
 
-    def _missing(self, probe: Probe) -> str:
-        """Why there is no such program, "" where there is."""
+    def _results(self, probe: Probe) -> int | str:
+        """The number of a probe's results, or why there is no such program."""
         try:
             graph = self.probes.graph(probe)
             quant_of(graph)
             found = reals(graph)
         except NoProbeError as error:
             return str(error)
-        return "" if found.numel() and bool(found.isfinite().all()) else "its results are not all finite numbers"
+        fine = found.numel() and bool(found.isfinite().all())
+        return found.numel() if fine else "its results are not all finite numbers"
 
     def answers(self, probes: Sequence[Probe]) -> Answers:
         """What probes gave, each once; why there is nothing, for others."""
-        missing = {probe: self._missing(probe) for probe in probes}
-        placed = {replace(probe, slot=slot): probe for slot, probe in enumerate(p for p in probes if not missing[p])}
+        made = {probe: self._results(probe) for probe in probes}
+        counts = {probe: count for probe, count in made.items() if isinstance(count, int)}
+        placed = {replace(probe, slot=slot): probe for slot, probe in enumerate(counts)}
         names = [probe.name for probe in placed]
         self.sheets.clear()
-        found = {probe: Outcome(None, reason) for probe, reason in missing.items()}
+        found = {probe: Outcome(None, reason) for probe, reason in made.items() if isinstance(reason, str)}
         look, workers = self.sheets.look, self.workers
         for result in self.processes.run_named(names, self.probes.case, workers, RUNS, look) if names else ():
-            probe = Probe.named(result.case)
-            found[placed[probe]] = self._outcome(result, probe)
+            placed_as = Probe.named(result.case)
+            probe = placed[placed_as]
+            found[probe] = replace(self._outcome(result, placed_as), results=counts[probe])
         return found
 
     def _outcome(self, result: CaseResult, probe: Probe) -> Outcome:
@@ -166,5 +170,4 @@ class Rounds:
         if numbers is None:
             return Outcome(None, "its results have another shape than expected")
         zero = quant.zero_point
-        found = sample(*numbers, quant.qmin - zero, quant.qmax - zero, zero)
-        return Outcome(found, results=reals(self.probes.graph(probe)).numel())
+        return Outcome(sample(*numbers, quant.qmin - zero, quant.qmax - zero, zero))

@@ -42,6 +42,8 @@ OUTER = {
     "aten.bmm.default": -1,
 }
 """The axis of the second operand that makes channels."""
+PERIOD = 997
+"""Random numbers that stand in a program's record: a prime, so that rows of it differ."""
 STEP = 0.6180339887498949
 """The golden ratio: multiples of it, without what is before the point, are spread evenly however many there are."""
 
@@ -242,8 +244,8 @@ def _listed(value: Value, codes: torch.Tensor) -> Value:
 
 
 def _around(value: Value, most: int, draw: torch.Generator) -> Value:
-    """The value with random codes at most so far from its zero point."""
-    return _listed(value, torch.randint(-most, most + 1, value.shape, generator=draw))
+    """The value with random codes at most so far from its zero point; after PERIOD of them the same again."""
+    return _listed(value, torch.randint(-most, most + 1, (min(PERIOD, math.prod(value.shape)),), generator=draw))
 
 
 # ------------------------------------------------------------------------------------ ratios

@@ -58,12 +58,14 @@ def both(request: pytest.FixtureRequest) -> tuple[str, Finding, Finding]:
     return request.param, found_by(table, expression, here), found_by(table, expression, scheme)
 
 
+@pytest.mark.sampled(1)
 def test_a_device_rounds_as_its_scheme_is_defined(both: tuple[str, Finding, Finding]) -> None:
     """Every count is the same: of wrong results at each ratio, of ties, of limits."""
     _, device, scheme = both
     assert record(device) == record(scheme)
 
 
+@pytest.mark.sampled(1)
 def test_what_is_said_of_it_is_what_the_scheme_says(both: tuple[str, Finding, Finding]) -> None:
     """One rounding has no limits; of two, the first shows below a half, and less with each further bit."""
     name, device, _ = both
