@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -15,7 +16,7 @@ from npu_assay.conformance.characterize.probes import PLAIN, Probe, Probes, quan
 from npu_assay.conformance.characterize.samples import sample
 from npu_assay.conformance.characterize.sheets import Sheets
 from npu_assay.conformance.isolation.forkserver import Subject
-from npu_assay.conformance.isolation.judge import Look, load_judges
+from npu_assay.conformance.isolation.judge import Look
 from npu_assay.conformance.isolation.limits import LIMITS, Limits
 from npu_assay.conformance.isolation.pool import ProcessPool
 from npu_assay.conformance.programs.graph import Case
@@ -23,6 +24,7 @@ from npu_assay.conformance.programs.seeds import is_first
 from npu_assay.conformance.record.levels import NUMBERS, RUNS
 from npu_assay.conformance.record.results import CaseResult, because
 from npu_assay.conformance.run.selection import cases_of_run, none_selected, select
+from npu_assay.conformance.run.session import beforehand, check_unchanged
 from npu_assay.conformance.table import Table, load_table
 
 AT_ONCE = 8
@@ -68,8 +70,9 @@ class Characterization:
 
 def characterize(request: Request, told: Told) -> Characterization:
     """Measure how a backend rounds. Raises UsageError, TableError or SelectionError before any program runs."""
-    load_judges()
-    with ProcessPool(Subject(request.backend, (), request.limits)) as processes:
+    with ExitStack() as stack:
+        suite = beforehand(request.backend, request.table, stack)
+        processes = stack.enter_context(ProcessPool(Subject(request.backend, (), request.limits)))
         known = processes.about
         check_level(request.backend, known.level, NUMBERS)
         check_apart(known.sources)
@@ -81,6 +84,7 @@ def characterize(request: Request, told: Told) -> Characterization:
         for finding in made.findings():
             findings.append(finding)
             told(finding, len(findings), len(plain))
+    check_unchanged(suite)
     findings.sort(key=lambda one: (one.row, one.precision))
     return Characterization(request, known.name, table.title, tuple(findings))
 
