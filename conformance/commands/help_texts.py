@@ -43,6 +43,13 @@ COMMANDS: Mapping[str, Told] = {
         ),
     ),
     "offer": Told("Offer a backend what its table does not list.", (("assay offer neutron -k cosh", "one operator"),)),
+    "characterize": Told(
+        "Measure how a backend rounds.",
+        (
+            ("assay characterize neutron -k convolution", "one operator"),
+            ("assay characterize neutron --out rounding", ""),
+        ),
+    ),
     "new": Told("Write a package with a small backend.", (("assay new my_npu", "then: pip install -e my_npu"),)),
     "verify": Told(
         "Derive the verdict of a run again.",

@@ -50,11 +50,15 @@ def load_judges() -> None:
         import_module(found.name)
 
 
+Look = Callable[[Case, Answer], None]
+"""Sees the answer of a case, where it is judged."""
+
+
 @dataclass(frozen=True)
 class Bench:
     """What every judge knows: the table, its cases by name, the blob checks that are asked for.
 
-    partners: see `one_case.partners`. level: of the run, see `record.levels`.
+    partners: see `one_case.partners`. level: of the run, see `record.levels`. look: sees each answer, besides.
     """
 
     table: Table
@@ -62,6 +66,7 @@ class Bench:
     tools: tuple[str, ...] = ()
     partners: Mapping[str, str] = field(default_factory=dict)
     level: str = NUMBERS
+    look: Look | None = None
 
 
 class _RunnerEndedError(Exception):
@@ -118,6 +123,8 @@ class _Judge:
         answer = wire_format.read_answer(question.name, message[1:])
         _check_drawn(drawing, answer)
         os.pwrite(self.stage, JUDGING.encode().ljust(STAGE), 0)
+        if self.bench.look is not None:
+            self.bench.look(case, answer)
         behind, answer.behind = answer.behind, []
         if is_program(case.id):
             result = observe.judged(case, self.bench.table, answer, drawing)

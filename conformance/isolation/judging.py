@@ -11,8 +11,8 @@ from collections.abc import Collection
 from importlib.machinery import SOURCE_SUFFIXES, FileFinder, ModuleSpec, SourceFileLoader
 
 _CONFORMANCE = (
-    *("cases", "compare", "covering", "findings", "judge", "predicates", "record.certificate", "record.folder"),
-    *("record.journal", "report", "table", "verify"),
+    *("cases", "characterize", "compare", "covering", "findings", "judge", "predicates", "record.certificate"),
+    *("record.folder", "record.journal", "report", "table", "verify"),
     *("fuzz.observe", "fuzz.programs", "fuzz.stream"),
     *("run.drawing", "run.execution", "run.observation", "run.one_case", "run.selection", "run.session", "run.tagging"),
 )

@@ -103,10 +103,11 @@ class ProcessPool:
         case: Callable[[str], Case],
         workers: int,
         level: str = NUMBERS,
+        look: judge.Look | None = None,
     ) -> Iterator[CaseResult]:
-        """As `run`, with cases by name; `case` makes those that are needed here. level: see `Bench`."""
+        """As `run`, with cases by name; `case` makes those that are needed here. level, look: see `Bench`."""
         table = load_table(self._named or self.about.table)
-        self._bench = Bench(table, case, self._subject.tools, partners(cases_of_run(table)), level)
+        self._bench = Bench(table, case, self._subject.tools, partners(cases_of_run(table)), level, look)
         yield from _Run(self, names, case, workers).results()
 
     # -------------------------------------------------------------------------------- for _Run

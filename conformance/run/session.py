@@ -89,8 +89,9 @@ def assay(request: Request, progress: Progress, today: Callable[[], datetime.dat
     _check_asked(request)
     started = datetime.datetime.now(datetime.UTC)
     with ExitStack() as stack:
-        suite, versions = _beforehand(request, stack), environment()
-        processes = stack.enter_context(ProcessPool(_subject(request, stack)))
+        suite, versions = beforehand(request.backend, request.table, stack, request.offer), environment()
+        subject = Subject(request.backend, request.tools, request.limits, at(request.place, stack))
+        processes = stack.enter_context(ProcessPool(subject))
         known = processes.about
         check_level(request.backend, known.level, request.level)
         check_apart(known.sources)
@@ -130,26 +131,26 @@ def assay(request: Request, progress: Progress, today: Callable[[], datetime.dat
     return report
 
 
-def _subject(request: Request, stack: ExitStack) -> Subject:
-    """What the backend's processes are made for, with a folder for the files of a device's calls."""
+def at(place: Place, stack: ExitStack) -> Place:
+    """A place with a folder for the files of a device's calls."""
     folder = stack.enter_context(TemporaryDirectory(prefix="assay-device-", ignore_cleanup_errors=True))
-    return Subject(request.backend, request.tools, request.limits, replace(request.place, folder=folder))
+    return replace(place, folder=folder)
 
 
-def _beforehand(request: Request, stack: ExitStack) -> dict[str, str]:
+def beforehand(backend: str, table: str | None, stack: ExitStack, offer: bool = False) -> dict[str, str]:
     """The suite's sources, after what judges was loaded, the table read and its cases made.
 
     All that comes before a process of the backend exists, which could write these files. The table of a backend that
     does not state it in plain words is known only when it is loaded.
     """
-    check_apart([request.backend.partition(":")[0].partition(".")[0]])  # what it brings would be loaded below
+    check_apart([backend.partition(":")[0].partition(".")[0]])  # what it brings would be loaded below
     suite = suite_sources()
     load_judges()
     cases_of_run.cache_clear()  # what is installed beside the suite may be another than in the run before
-    named = request.table or stated_table(request.backend)
+    named = table or stated_table(backend)
     if named is not None:
         stack.enter_context(held(named))
-        if not request.offer:
+        if not offer:
             cases_of_run(load_table(named))
     return suite
 

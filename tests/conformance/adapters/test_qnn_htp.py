@@ -15,7 +15,8 @@ from places import ROOT
 from npu_assay.conformance.adapters import onnxruntime
 from npu_assay.conformance.backend.loading import BackendSpecError
 from npu_assay.conformance.devices.machine import Machine, MachineError
-from npu_assay.conformance.devices.place import Place, load_placed
+from npu_assay.conformance.devices.place import Place
+from npu_assay.conformance.devices.placing import load_placed
 from npu_assay.conformance.interchange.unsigned_form import TURNED, unsigned
 from npu_assay.conformance.run.selection import all_cases
 from npu_assay.conformance.table import load_table
