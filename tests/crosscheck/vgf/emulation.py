@@ -73,10 +73,9 @@ def _call(tool: tuple[str, str], folder: Path, *arguments: str) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """Both layers, on lavapipe.
+    """Both layers, the graph layer above the tensor layer that it needs, on lavapipe.
 
-    The graph layer has to stand above the tensor layer. Loaders before 1.3.280 or so order layers as they find the
-    files that describe them, so the files are named one by one.
+    A loader as old as Debian 12's orders layers as it finds the files that describe them, so each file is named.
     """
     deployed = _located(LAYERS)
     described = deployed / "share" / "vulkan" / "explicit_layer.d"
