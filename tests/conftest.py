@@ -14,13 +14,14 @@ _ABSENT = {
     if find_spec(peer) is None
 }
 _FOLDERS = {
-    "executorch": "crosscheck/executorch",
-    "tosa_reference_model": "crosscheck/tosa",
-    "selenium": "browser",
-    "sphinx": "site",
+    "crosscheck/executorch": "executorch",
+    "crosscheck/tosa": "tosa_reference_model",
+    "crosscheck/vgf": "tosa_reference_model",
+    "browser": "selenium",
+    "site": "sphinx",
 }
 collect_ignore = ["pages"]  # makes environments of gigabytes: `tox -e pages` names it
-collect_ignore += [folder for peer, folder in _FOLDERS.items() if peer in _ABSENT]
+collect_ignore += [folder for folder, peer in _FOLDERS.items() if peer in _ABSENT]
 collect_ignore_glob = ["crosscheck/test_litert_*"] if "ai_edge_litert" in _ABSENT else []
 
 os.environ.pop("GITHUB_ACTIONS", None)  # what commands print there, tests ask for
