@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from tempfile import TemporaryFile
 from typing import IO, Protocol
@@ -25,6 +26,7 @@ from npu_assay.conformance.record.tensor_text import pack
 TIMEOUT = 120.0
 START = 600.0
 """Seconds that a job, and the start of a process with all it imports, may take."""
+GRACE = 2.0  # seconds in which a process that waits for jobs may end by itself
 _BLOCK = 2**20
 
 
@@ -58,6 +60,7 @@ class Machine:
     _came: bytearray = field(default_factory=bytearray, repr=False)
     _said: IO[bytes] = field(default_factory=TemporaryFile, repr=False)
     _number: int = 0
+    _busy: bool = False
 
     def load(self, processed_bytes: bytes, compile_specs: object = ()) -> bytes:
         return processed_bytes
@@ -90,7 +93,7 @@ class Machine:
         ours, theirs = socket.socketpair()
         isolated = "-I" if self.python else "-P"  # with neither, worker's folder would be searched for modules
         program = [worker.__file__, self.program, *distributions]
-        command = [self.python or sys.executable, isolated, "-W", "ignore", *program]
+        command = [self.python or sys.executable, isolated, "-B", "-W", "ignore", *program]
         self._said.seek(0)
         self._said.truncate()
         with theirs:
@@ -124,6 +127,7 @@ class Machine:
     def _answer(self, timeout: float, job: bytes = b"") -> worker.Message:
         """The process's next message, after it was sent the job, if there is one."""
         assert self._child is not None and self._wire is not None
+        self._busy = True
         talk = _Talk(self._wire, self._came, memoryview(job))
         try:
             if not in_time(talk.is_over, timeout, self._child.pid):
@@ -137,6 +141,7 @@ class Machine:
             self.close()
             raise MachineError(f"its answer: {error}") from None
         assert talk.message is not None
+        self._busy = False
         return talk.message
 
     def _last_words(self) -> str:
@@ -150,6 +155,8 @@ class Machine:
         if self._wire is not None:
             self._wire.close()
         if self._child is not None:
+            with suppress(subprocess.TimeoutExpired):  # it removes its folder when the connection closes
+                self._child.wait(0 if self._busy else GRACE)
             self._child.kill()
             self._child.wait()
         self._child = self._wire = None

@@ -114,28 +114,35 @@ def described(found: Sequence[np.ndarray[Any, Any]]) -> Tuple[List[Any], List[by
 
 
 def main(program: str, distributions: Sequence[str]) -> None:
-    """Answer jobs until the other end closes."""
+    """Answer jobs until the other end closes, in a folder of its own, where a program may leave files."""
     reading, writing = os.dup(0), os.dup(1)
-    with tempfile.TemporaryFile() as printed:
+    with tempfile.TemporaryFile() as printed, tempfile.TemporaryDirectory() as folder:
         for stream in (1, 2):
             os.dup2(printed.fileno(), stream)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        program = os.path.abspath(program) if ".py:" in program else program
+        os.chdir(folder)
         try:
             run = function(program)
         except Exception as error:  # noqa: BLE001  (a program may raise anything; the text goes to the other end)
             _send(writing, message({"error": explained(type(error).__name__, str(error), printed)}))
+        else:
+            _send(writing, message({"protocol": PROTOCOL, "versions": _versions(run, distributions)}))
+            _serve(run, reading, writing, printed)
+        os.chdir(os.path.dirname(folder))
+
+
+def _serve(run: Function, reading: int, writing: int, printed: IO[bytes]) -> None:
+    buffer = bytearray()
+    while True:
+        job = taken(buffer)
+        if job is not None:
+            _send(writing, _answer(run, job, printed))
+            continue
+        block = os.read(reading, _BLOCK)
+        if not block:
             return
-        _send(writing, message({"protocol": PROTOCOL, "versions": _versions(run, distributions)}))
-        buffer = bytearray()
-        while True:
-            job = taken(buffer)
-            if job is not None:
-                _send(writing, _answer(run, job, printed))
-                continue
-            block = os.read(reading, _BLOCK)
-            if not block:
-                return
-            buffer += block
+        buffer += block
 
 
 def function(program: str) -> Function:

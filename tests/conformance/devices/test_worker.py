@@ -34,6 +34,9 @@ def run(model, inputs):
     if model == b"other":
         found = [name for name in ("torch", "npu_assay") if importlib.util.find_spec(name)]
         return [numpy.frombuffer(" ".join([sys.executable, *found]).encode(), numpy.uint8)]
+    if model == b"litter":
+        open("litter", "w").close()
+        return [numpy.frombuffer(os.getcwd().encode(), numpy.uint8)]
     if model == b"write":
         inputs[0][...] = 0
     if model == b"object":
@@ -101,6 +104,17 @@ def test_what_a_program_writes_into_its_inputs_stays_there(machine: Machine) -> 
     x = torch.ones(3)
     machine.run(b"write", [x])
     assert torch.equal(x, torch.ones(3))
+
+
+def test_what_a_program_leaves_lies_in_a_folder_of_its_process(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (found,) = machine.run(b"litter", [])
+    folder = Path(bytes(found.tolist()).decode())
+    assert (folder / "litter").exists() and [each.name for each in tmp_path.iterdir()] == ["device.py"]
+    machine.close()
+    assert not folder.exists()
 
 
 def test_what_is_no_array_of_numbers_is_an_error(machine: Machine) -> None:
