@@ -140,7 +140,7 @@ def ratios(found: Finding, way: Probe) -> Generator[list[Probe], Answers, None]:
             kept[k] = pooled(sample for turn in some if (sample := outcomes[k, turn].sample) is not None)
     taken = [k for k in KS if all(outcomes[k, turn].sample is not None for turn in turns)]
     if not taken:
-        found.why[RATIO] = outcomes[KS[0], 0].reason
+        found.why[RATIO] = next(outcome.reason for outcome in outcomes.values() if outcome.reason)
         return
     found.asked[RATIO] = taken[0], taken[-1]
     _ratio_changes(found, outcomes)

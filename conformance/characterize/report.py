@@ -77,7 +77,7 @@ def ties_of(found: Finding) -> dict[str, Ties]:
     """All ties that were seen, by where they were: apart where a ratio changes which way they go."""
     starts, parts = [0], [Ties()]
     for k, power in found.powers.items():
-        if parts[-1].rules and power.ties.count and not set((parts[-1] + power.ties).rules):
+        if parts[-1].count and parts[-1].rules and power.ties.count and not set((parts[-1] + power.ties).rules):
             starts.append(k)
             parts.append(Ties())
         parts[-1] += power.ties
