@@ -126,7 +126,7 @@ class Sample:
 
     @property
     def wrong(self) -> int:
-        """Those that are not the nearest code."""
+        """The results that are not the nearest code."""
         return int(self.up.sum() + self.down.sum())
 
     @property

@@ -141,9 +141,9 @@ def placed(command: _F) -> _F:
     """The options that say where programs run: --python, --device and its limits."""
     options = (
         click.option(
-            "--python", metavar="PATH", default="", help="Run programs in this interpreter, not here (docs/devices.md)."
+            "--python", metavar="PATH", help="Run programs in this interpreter, not here (docs/devices.md)."
         ),
-        click.option("--device", metavar="COMMAND", default="", help="Run programs by a command (docs/devices.md)."),
+        click.option("--device", metavar="COMMAND", help="Run programs by a command (docs/devices.md)."),
         click.option("--call-timeout", metavar="SECONDS", type=Seconds(), help="Seconds for a call of --device: 60."),
         click.option("--case-timeout", metavar="SECONDS", type=Seconds(), help="Seconds for a call with one case: 30."),
     )
@@ -152,7 +152,7 @@ def placed(command: _F) -> _F:
     return command
 
 
-def place(python: str, device: str, call_timeout: float | None, case_timeout: float | None) -> Place:
+def place(python: str | None, device: str | None, call_timeout: float | None, case_timeout: float | None) -> Place:
     """Where programs run. Raises UsageError for options that do not fit."""
     from npu_assay.conformance.devices.place import HERE, Place  # help starts without
 
@@ -160,8 +160,8 @@ def place(python: str, device: str, call_timeout: float | None, case_timeout: fl
     if given and not device:
         refuse(f"{given[0]} is a limit of --device, expected --device with it")
     found = Place(
-        python,
-        device,
+        python or "",
+        device or "",
         HERE.call if call_timeout is None else call_timeout,
         HERE.case if case_timeout is None else case_timeout,
     )

@@ -25,6 +25,7 @@ DISTRIBUTIONS = {
     "numpy": {"numpy"},
     "onnx": {"onnx"},
     "onnxruntime": {"onnxruntime"},
+    "onnxruntime_qnn": {"onnxruntime-qnn"},
     "openvino": {"openvino"},
     "rknn": {"rknn-toolkit2"},
     "torch": {"torch"},

@@ -10,12 +10,9 @@ own, in another interpreter's environment (`--python`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from npu_assay.conformance.adapters.engine import offered
-
-if TYPE_CHECKING:
-    from npu_assay.partitioners.exir.backend import Backend
 
 _here = offered(__name__, ("cpu",), ("onnxruntime", "onnxruntime"))
 _elsewhere = offered(__name__, ("qnn_htp", "qnn_htp_signed"))
@@ -25,5 +22,5 @@ def __dir__() -> list[str]:
     return [*_here[0](), *_elsewhere[0]()]
 
 
-def __getattr__(name: str) -> Backend:
+def __getattr__(name: str) -> Any:
     return (_elsewhere if name in _elsewhere[0]() else _here)[1](name)

@@ -1,4 +1,4 @@
-"""The CPU provider of ONNX Runtime as an engine, and Qualcomm's HTP emulator behind a plug-in provider."""
+"""The CPU provider of ONNX Runtime as an engine, and Qualcomm's HTP emulator, through a plug-in provider."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ def test_a_fault_is_of_the_files_of_its_backend_and_its_own(vendor: str) -> None
 def test_an_adapter_is_of_its_own_package() -> None:
     files = backend_files("npu_assay.conformance.adapters.onnxruntime")
     own = "npu_assay/conformance/adapters/onnxruntime"
-    assert set(files) == {f"{own}/{name}.py" for name in ("__init__", "cpu", "provider")}
+    assert set(files) == {f"{own}/{name}.py" for name in ("__init__", "cpu", "provider", "qnn_htp")}
 
 
 # ------------------------------------------------------------------------------------ which modules

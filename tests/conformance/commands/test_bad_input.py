@@ -57,6 +57,7 @@ LINES = [
     "reach neutron -k nosuch",
     "reach neutron --of nosuch",
     "mutate neutron -k nosuch",
+    "characterize neutron -k nosuch",
     "export neutron out -k nosuch",
     "export neutron junk.toml -k abs",
     "table lint nosuch",

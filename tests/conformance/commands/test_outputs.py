@@ -32,6 +32,7 @@ WAYS = {  # each output of a command -> arguments with OUT, and a file that is t
     "attest --out": (("run", "--key", "key.pem", "--out", OUT), ""),
     "board --out": (("run", "--out", OUT), "index.html"),
     "certify --junit": ((*ASKED, "-n", "1", "--out", "other", "--junit", OUT), ""),
+    "characterize --out": (("neutron", "-k", "aten.abs.default", "-n", "1", "--out", OUT), "characterize.json"),
     "certify --out": ((*ASKED, "-n", "1", "--out", OUT), "certificate.json"),
     "diff --html": (("run", "run", "--html", OUT), ""),
     "explain --out": (("net:make", "--backend", "xnnpack", "-n", "1", "--out", OUT), "explain.html"),
