@@ -140,9 +140,7 @@ def out(told: str, metavar: str = "FILE") -> Callable[[_F], _F]:
 def placed(command: _F) -> _F:
     """The options that say where programs run: --python, --device and its limits."""
     options = (
-        click.option(
-            "--python", metavar="PATH", help="Run programs in this interpreter, not here (docs/devices.md)."
-        ),
+        click.option("--python", metavar="PATH", help="Run programs in this interpreter, not here (docs/devices.md)."),
         click.option("--device", metavar="COMMAND", help="Run programs by a command (docs/devices.md)."),
         click.option("--call-timeout", metavar="SECONDS", type=Seconds(), help="Seconds for a call of --device: 60."),
         click.option("--case-timeout", metavar="SECONDS", type=Seconds(), help="Seconds for a call with one case: 30."),

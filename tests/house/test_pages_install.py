@@ -60,7 +60,8 @@ def test_a_vendors_page_lists_what_its_scripts_import() -> None:
     others = [page for page in PAGES if page not in PLAIN]
     assert {page.partition("-")[0] for page in others} == {"findings/rknn"}
     for page in others:
-        listed = dict((*part.split("=="), "")[:2] for part in installs(text(page))[0].removeprefix(APART).split(" "))
+        parts = [part.partition("==") for part in installs(text(page))[0].removeprefix(APART).split(" ")]
+        listed = {name: version for name, _, version in parts}
         assert imports(page) <= listed.keys()
         assert f"rknn-toolkit2 {listed['rknn-toolkit2']}" in text(page).split("\n")[2]
 
