@@ -15,8 +15,7 @@ from npu_assay.conformance.characterize.plan import Answers, Finding, Outcome, P
 from npu_assay.conformance.characterize.probes import PLAIN, Probe, Probes, quant_of
 from npu_assay.conformance.characterize.samples import sample
 from npu_assay.conformance.characterize.sheets import Sheets
-from npu_assay.conformance.devices import place as devices
-from npu_assay.conformance.devices.place import HERE
+from npu_assay.conformance.devices.place import HERE, Place
 from npu_assay.conformance.isolation.forkserver import Subject
 from npu_assay.conformance.isolation.judge import Look
 from npu_assay.conformance.isolation.limits import LIMITS, Limits
@@ -26,13 +25,13 @@ from npu_assay.conformance.programs.seeds import is_first
 from npu_assay.conformance.record.levels import NUMBERS, RUNS
 from npu_assay.conformance.record.results import CaseResult, because
 from npu_assay.conformance.run.selection import cases_of_run, none_selected, select
-from npu_assay.conformance.run.session import at, beforehand, check_unchanged
+from npu_assay.conformance.run.session import beforehand, check_unchanged
 from npu_assay.conformance.table import Table, load_table
 
 AT_ONCE = 8
 """Operators that are asked at a time: so many programs keep all processes busy."""
 SLOTS = 128 * AT_ONCE
-Place = tuple[str, str]
+Kind = tuple[str, str]
 """An operator and a precision."""
 
 
@@ -61,7 +60,7 @@ class Request:
     seed: int = 0
     workers: int = 1
     limits: Limits = LIMITS
-    place: devices.Place = HERE
+    place: Place = HERE
 
 
 @dataclass(frozen=True)
@@ -78,7 +77,7 @@ def characterize(request: Request, told: Told) -> Characterization:
     """Measure how a backend rounds. Raises UsageError, TableError or SelectionError before any program runs."""
     with ExitStack() as stack:
         suite = beforehand(request.backend, request.table, stack)
-        subject = Subject(request.backend, (), request.limits, at(request.place, stack))
+        subject = Subject(request.backend, (), request.limits, request.place)
         processes = stack.enter_context(ProcessPool(subject))
         known = processes.about
         check_level(request.backend, known.level, NUMBERS)
@@ -121,7 +120,7 @@ class Rounds:
     def findings(self) -> Iterator[Finding]:
         """The findings of all plain cases, as they are ready."""
         waiting = deque(self.probes.plain)
-        running = dict[Place, tuple[Plan, list[Probe]]]()
+        running = dict[Kind, tuple[Plan, list[Probe]]]()
         while waiting or running:
             while waiting and len(running) < AT_ONCE:
                 place = waiting.popleft()
@@ -138,7 +137,7 @@ class Rounds:
                     del running[place]
                     yield end.value
 
-    def _unable(self, place: Place) -> str:
+    def _unable(self, place: Kind) -> str:
         """Why the plain program of an operator says nothing of rounding; "" where it does."""
         plain = self.probes.plain[place]
         if plain.expect == "reject":

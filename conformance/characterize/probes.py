@@ -26,22 +26,14 @@ CHANNELS = 256
 LARGEST = 2**30  # of a bias
 BITS = 16  # of a bias that a float32 holds as well
 CONVOLUTION, MULTIPLY = "aten.convolution.default", "aten.mul.Tensor"
-INNER = {
-    CONVOLUTION: 1,
-    "aten.linear.default": 1,
-    "aten.mm.default": -2,
-    "aten.addmm.default": -2,
-    "aten.bmm.default": -2,
+AXES: Mapping[str, tuple[int, int]] = {
+    CONVOLUTION: (1, 0),
+    "aten.linear.default": (1, 0),
+    "aten.mm.default": (-2, -1),
+    "aten.addmm.default": (-2, -1),
+    "aten.bmm.default": (-2, -1),
 }
-"""The axis of the second operand along which products are added."""
-OUTER = {
-    CONVOLUTION: 0,
-    "aten.linear.default": 0,
-    "aten.mm.default": -1,
-    "aten.addmm.default": -1,
-    "aten.bmm.default": -1,
-}
-"""The axis of the second operand that makes channels."""
+"""The axes of a product's second operand: the one along which products are added, and the one that makes channels."""
 PERIOD = 997
 """Random numbers that stand in a program's record: a prime, so that rows of it differ."""
 STEP = 0.6180339887498949
@@ -143,7 +135,7 @@ def _operand(graph: Graph) -> Value:
 def _factor(graph: Graph) -> Value | None:
     """The second operand of a product."""
     op, x = subject(graph).op, _operand(graph)
-    if op not in INNER and op != MULTIPLY:
+    if op not in AXES and op != MULTIPLY:
         return None
     return next((value for value in graph.values if value is not x and value.quant and len(value.shape) > 1), None)
 
@@ -151,7 +143,7 @@ def _factor(graph: Graph) -> Value | None:
 def _bias(graph: Graph) -> Value | None:
     """The constant that is added to each channel of a product."""
     op = subject(graph).op
-    return next((v for v in graph.values if op in INNER and v.constant and len(v.shape) == 1), None)
+    return next((v for v in graph.values if op in AXES and v.constant and len(v.shape) == 1), None)
 
 
 def _scale(value: Value) -> float:
@@ -287,8 +279,8 @@ def _spread_bias(bias: Value, k: int, ties: bool, unit: float, draw: torch.Gener
 def terms(graph: Graph) -> int:
     """The number of products that one result adds, or of the numbers along the axis that is reduced."""
     factor, op = _factor(graph), subject(graph).op
-    if factor is not None and op in INNER:
-        return math.prod(factor.shape[1:]) if op == CONVOLUTION else factor.shape[INNER[op]]
+    if factor is not None and op in AXES:
+        return math.prod(factor.shape[1:]) if op == CONVOLUTION else factor.shape[AXES[op][0]]
     return _operand(graph).shape[_axis(graph, reduced=True)]
 
 
@@ -321,7 +313,7 @@ def _longer(value: Value, axis: int, size: int) -> Value:
 
 def _with_terms(graph: Graph, count: int) -> Graph:
     factor, op, x = _factor(graph), subject(graph).op, _operand(graph)
-    if factor is None or op not in INNER:
+    if factor is None or op not in AXES:
         if op == MULTIPLY:
             raise NoProbeError("each result is one product")
         return _resized(graph, _axis(graph, reduced=True), count)
@@ -329,13 +321,13 @@ def _with_terms(graph: Graph, count: int) -> Graph:
         raise NoProbeError("a convolution in groups, or a transposed one, has its terms from more than one argument")
     size = max(1, count // math.prod(factor.shape[2:])) if op == CONVOLUTION else count
     along = 1 if op == CONVOLUTION else -1
-    return _with(graph, _longer(x, along, size), _longer(factor, INNER[op], size))
+    return _with(graph, _longer(x, along, size), _longer(factor, AXES[op][0], size))
 
 
 def _with_size(graph: Graph, size: int) -> Graph:
     """With so many elements along one axis, and one along the others, where the operator takes that."""
     op, x = subject(graph).op, _operand(graph)
-    if op in INNER:
+    if op in AXES:
         return _with(graph, _longer(x, -1 if op == CONVOLUTION else -2, size))
     last = _axis(graph, reduced=False)
     lean = graph
@@ -351,9 +343,9 @@ def _with_size(graph: Graph, size: int) -> Graph:
 def _grown(graph: Graph) -> Graph:
     """With many channels, or many elements along one axis."""
     factor, bias, op = _factor(graph), _bias(graph), subject(graph).op
-    if factor is None or op not in OUTER:
+    if factor is None or op not in AXES:
         return _resized(graph, _axis(graph, reduced=False), CHANNELS)
-    grown = _with(graph, _longer(factor, OUTER[op], CHANNELS))
+    grown = _with(graph, _longer(factor, AXES[op][1], CHANNELS))
     return grown if bias is None else _with(grown, _longer(bias, 0, CHANNELS))
 
 

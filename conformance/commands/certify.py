@@ -12,7 +12,6 @@ from npu_assay.conformance.commands.shards import ShardOption, default_folder
 from npu_assay.conformance.commands.shared import (
     Output,
     backend_argument,
-    cores,
     expression,
     level,
     memory,
@@ -20,7 +19,9 @@ from npu_assay.conformance.commands.shared import (
     place,
     placed,
     plain,
+    processes,
     refuse,
+    seed_option,
     table_option,
     timeout,
     today,
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from npu_assay.conformance.run.execution import Pool
 
 INTERRUPTED = 1
-WAITING = 16  # processes that wait for a device
 
 
 @click.command()
@@ -55,14 +55,7 @@ WAITING = 16  # processes that wait for a device
 @timeout("Seconds of processor time per case.")
 @memory("Mebibytes per case.")
 @click.option("--fuzz", metavar="N", type=click.IntRange(min=1), help="Also run N random programs (docs/fuzz.md).")
-@click.option(
-    "--seed",
-    metavar="SEED",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="Draw all random numbers from this seed.",
-)
+@seed_option("Draw all random numbers from this seed.")
 @click.option(
     "--variations",
     metavar="HOW",
@@ -157,7 +150,7 @@ def certify(
             backend,
             table,
             Selection(expression, smoke, seed, shard, variations),
-            workers if workers is not None else WAITING if at.device else cores(),
+            processes(workers, at),
             folder,
             () if waivers is None else load_waivers(waivers),
             None if scheduler is None else _cluster(scheduler),

@@ -11,13 +11,14 @@ import click
 from npu_assay.conformance.commands.early_checks import tell_mistakes
 from npu_assay.conformance.commands.shared import (
     backend_argument,
-    cores,
     expression,
     memory,
     out,
     place,
     placed,
     plain,
+    processes,
+    seed_option,
     table_option,
     timeout,
     usage_errors,
@@ -39,14 +40,7 @@ JSON, PAGE = "characterize.json", "characterize.md"
 @workers_option
 @table_option
 @out(f"Write {PAGE} and {JSON} here.", "DIR")
-@click.option(
-    "--seed",
-    metavar="SEED",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="Draw scales and numbers from this seed.",
-)
+@seed_option("Draw scales and numbers from this seed.")
 @click.option("-v", "--verbose", is_flag=True, help="Also print what was measured at each ratio of scales.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @timeout("Seconds of processor time per program.")
@@ -79,8 +73,8 @@ def characterize(
         from npu_assay.conformance.characterize import report  # loads torch
         from npu_assay.conformance.characterize.asking import Request, characterize
 
-        count = cores() if workers is None else workers
-        request = Request(backend, table, expression, seed, count, Limits(timeout, memory), place(**where))
+        at = place(**where)
+        request = Request(backend, table, expression, seed, processes(workers, at), Limits(timeout, memory), at)
         found = characterize(request, _tell)
     text = json.dumps(report.as_json(found), indent=1)
     if out is not None:

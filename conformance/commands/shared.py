@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 UNUSABLE = 2
+WAITING = 16  # processes that wait for a device
 LONGEST = 10.0**8  # seconds: three years
 MOST = 2**30  # mebibytes: a pebibyte, which the system's limits can still count in bytes
 
@@ -89,6 +90,13 @@ def annotate(text: str) -> None:
         click.echo(annotation("error", "assay", text), err=True)
 
 
+def processes(workers: int | None, at: Place) -> int:
+    """How many processes to start: as asked, or one for each core; more where they wait for a device."""
+    if workers is not None:
+        return workers
+    return WAITING if at.device else cores()
+
+
 backend_argument = click.argument("backend", shell_complete=backends)
 table_option = click.option(
     "--table",
@@ -125,6 +133,12 @@ def level(told: str) -> Callable[[_F], _F]:
     """The option --level, told so."""
     kind = click.Choice(LEVELS)
     return click.option("--level", metavar="LEVEL", type=kind, default=NUMBERS, show_default=True, help=told)
+
+
+def seed_option(told: str) -> Callable[[_F], _F]:
+    """The option --seed, told so."""
+    kind = click.IntRange(min=0)
+    return click.option("--seed", metavar="SEED", type=kind, default=0, show_default=True, help=told)
 
 
 def expression(told: str, complete: Callable[..., Any] = operators) -> Callable[[_F], _F]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from npu_assay.conformance.commands.shared import cores, plain
+from npu_assay.conformance.commands.shared import plain, processes
 from npu_assay.conformance.commands.verify_options import ALL, Asked
 from npu_assay.conformance.isolation.limits import Limits
 
@@ -34,14 +34,15 @@ def run_again(contents: Contents, certificate: Certificate, asked: Asked, today:
 
     if asked.out is not None:
         check_place(asked.out, contents)
+    at = HERE if asked.place is None else asked.place
     request = Request(
         asked.backend,
         asked.cases if asked.cases != ALL else None,
         secrets.randbits(DRAW_BITS) if asked.draw is None else asked.draw,
         asked.seed,
-        cores() if asked.workers is None else asked.workers,
+        processes(asked.workers, at),
         _limits(certificate, asked),
-        HERE if asked.place is None else asked.place,
+        at,
     )
     try:
         with progress(Console(emoji=False)) as shown:

@@ -18,7 +18,7 @@ import re
 import struct
 import sys
 import tempfile
-from typing import IO, Any, Callable, Dict, List, Optional, Sequence, Tuple  # noqa: UP035  (of Python 3.8, too)
+from typing import IO, TYPE_CHECKING, Any, Callable, Sequence  # noqa: UP035  (of Python 3.8, too)
 
 import numpy as np
 
@@ -31,8 +31,10 @@ _STAMP = re.compile(r"^\w \d\d:\d\d:\d\d\.\d+ executorch:|\[?\b[\w./-]+\.(?:cpp|
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
 TYPES = ("bool", "int8", "uint8", "int16", "uint16", "int32", "int64", "float16", "float32", "float64")
 
-Message = Tuple[Dict[str, Any], List[bytes]]  # noqa: UP006
-Function = Callable[[bytes, List["np.ndarray[Any, Any]"]], Sequence["np.ndarray[Any, Any]"]]  # noqa: UP006
+if TYPE_CHECKING:  # Python 3.8 reads annotations as text, and no such types elsewhere
+    Array = np.ndarray[Any, Any]
+    Message = tuple[dict[str, Any], list[bytes]]
+    Function = Callable[[bytes, list[Array]], Sequence[Array]]
 
 # ------------------------------------------------------------------------------------ messages
 
@@ -41,13 +43,13 @@ class NoiseError(ValueError):
     """Bytes that are no message."""
 
 
-def message(header: Dict[str, Any], parts: Sequence[bytes] = ()) -> bytes:  # noqa: UP006
+def message(header: dict[str, Any], parts: Sequence[bytes] = ()) -> bytes:
     """A message's bytes: the header's size, the header in JSON with the parts' sizes, the parts."""
     text = json.dumps({**header, "sizes": [len(part) for part in parts]}).encode()
     return b"".join((SIZE.pack(len(text)), text, *parts))
 
 
-def taken(buffer: bytearray) -> Optional[Message]:  # noqa: UP045
+def taken(buffer: bytearray) -> Message | None:
     """The first message in a buffer, which loses it; None while it is not whole. Raises NoiseError."""
     if len(buffer) < SIZE.size:
         return None
@@ -69,7 +71,7 @@ def taken(buffer: bytearray) -> Optional[Message]:  # noqa: UP045
     return header, parts
 
 
-def _read(text: bytes) -> Tuple[Dict[str, Any], List[int]]:  # noqa: UP006
+def _read(text: bytes) -> tuple[dict[str, Any], list[int]]:
     try:
         header = json.loads(text)
     except (ValueError, RecursionError):
@@ -82,14 +84,14 @@ def _read(text: bytes) -> Tuple[Dict[str, Any], List[int]]:  # noqa: UP006
     return header, sizes
 
 
-def arrays(kinds: Any, parts: Sequence[bytes]) -> List[np.ndarray[Any, Any]]:  # noqa: UP006
+def arrays(kinds: Any, parts: Sequence[bytes]) -> list[Array]:
     """The arrays that a header describes by types and shapes. Raises NoiseError for what they are not."""
     if not isinstance(kinds, list) or len(kinds) != len(parts):
         raise NoiseError(f"found {len(parts)} arrays, expected as many as the header describes")
     return [_array(kind, part) for kind, part in zip(kinds, parts)]  # noqa: B905  (of Python 3.8, too)
 
 
-def _array(kind: Any, data: bytes) -> np.ndarray[Any, Any]:
+def _array(kind: Any, data: bytes) -> Array:
     name, shape = kind if isinstance(kind, list) and len(kind) == 2 else (None, None)
     if not isinstance(name, str) or name not in TYPES:
         raise NoiseError(f"found an array of type {name!r}, expected one of {', '.join(TYPES)}")
@@ -103,7 +105,7 @@ def _array(kind: Any, data: bytes) -> np.ndarray[Any, Any]:
     return np.frombuffer(data, dtype).astype(np.dtype(name)).reshape(shape)
 
 
-def described(found: Sequence[np.ndarray[Any, Any]]) -> Tuple[List[Any], List[bytes]]:  # noqa: UP006
+def described(found: Sequence[Array]) -> tuple[list[Any], list[bytes]]:
     """Types and shapes of arrays, and their numbers in row-major order, low bytes first."""
     whole = [np.asarray(each) for each in found]
     kinds = [[each.dtype.name, list(each.shape)] for each in whole]
@@ -158,7 +160,7 @@ def function(program: str) -> Function:
     return getattr(module, name)  # type: ignore[no-any-return]
 
 
-def _versions(run: Function, distributions: Sequence[str]) -> Dict[str, str]:  # noqa: UP006
+def _versions(run: Function, distributions: Sequence[str]) -> dict[str, str]:
     """Versions of distributions, and what the program says of itself; those of Python and numpy."""
     from importlib.metadata import PackageNotFoundError, version  # with torch, it takes longer than all else here
 
@@ -168,7 +170,7 @@ def _versions(run: Function, distributions: Sequence[str]) -> Dict[str, str]:  #
             found[name] = version(name)
         except PackageNotFoundError:
             found[name] = "not installed"
-    told: Dict[str, str] = getattr(sys.modules.get(run.__module__), "versions", dict)()  # noqa: UP006
+    told: dict[str, str] = getattr(sys.modules.get(run.__module__), "versions", dict)()
     return {**found, **{str(name): str(each) for name, each in told.items()}}
 
 

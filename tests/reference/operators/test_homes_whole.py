@@ -159,5 +159,5 @@ def test_the_suite_lists_operators_in_no_more_places() -> None:
     assert sum(map(len, listing("conformance").values())) <= LISTS
 
 
-LISTS = 57
+LISTS = 56
 """Tables of operators in `conformance`; to be lowered with each that goes."""
