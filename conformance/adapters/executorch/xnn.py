@@ -80,10 +80,15 @@ def _runtime() -> Any:
         return Runtime.get()
 
 
-def execute(program: bytes, inputs: Sequence[Any]) -> list[Any]:
+def execute(program: bytes, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """The outputs of the method forward of a `.pte` file, on ExecuTorch's runtime in this process."""
     loaded = _runtime().load_program(program)
-    return [x.clone().numpy() for x in loaded.load_method("forward").execute([*map(torch.from_numpy, inputs)])]
+    return [x.clone() for x in loaded.load_method("forward").execute(list(inputs))]
+
+
+def device(program: bytes, inputs: Sequence[Any]) -> list[Any]:
+    """The same for arrays, as a device program has it."""
+    return [x.numpy() for x in execute(program, [*map(torch.from_numpy, inputs)])]
 
 
 def backend(_: str) -> Backend:
@@ -94,7 +99,7 @@ def backend(_: str) -> Backend:
         table="xnnpack@1.5",
         partitioner=lambda **options: TheirPartitioner(partitioner(**options)),
         details=compiler(BACKEND_ID, compiled),
-        runtime=Machine(f"{__name__}:execute"),
+        runtime=Machine(f"{__name__}:device"),
         distributions=("executorch", "torchao"),
         processes=1,
         flow=f"{__package__}.xnn_flow:XnnpackFlow",

@@ -19,7 +19,7 @@ from npu_assay.conformance.interchange.judging import judge_folder
 from npu_assay.conformance.pte.options import Request as RunRequest
 from npu_assay.conformance.pte.run import run
 
-REAL = Machine("npu_assay.conformance.adapters.executorch.xnn:execute")
+REAL = Machine("npu_assay.conformance.adapters.executorch.xnn:device")
 BACKEND = "npu_assay.partitioners.xnnpack:backend"
 SOME = "baseline and (relu or add or conv2d) and (fp32 or static_int8) and accept"
 
