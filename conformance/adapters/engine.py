@@ -10,13 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from torch.export import ExportedProgram
 
-from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.common.memory import keep
 from npu_assay.conformance.devices.machine import Machine, MachineError
 from npu_assay.conformance.interchange.onnx_form import OPSET, onnx_model
@@ -39,7 +37,8 @@ class Engine:
     form: writes a program as a model's bytes. format: the name of the format.
     refused: the constraint, in a sentence, that a model breaks if the engine refuses it.
     program: the device program that compiles and runs a model (`devices.worker`), `FILE.py:function`.
-    needs: the module without which that program is of no use, in whatever interpreter runs it; "" for none.
+    needs: the modules that the program imports, each with the distribution to install beside the suite; "" for one of
+        an environment of its own.
     """
 
     name: str
@@ -49,8 +48,8 @@ class Engine:
     refused: str
     distributions: tuple[str, ...]
     form: Form
+    needs: tuple[tuple[str, str], ...]
     format: str = "ONNX"
-    needs: str = ""
 
     def backend(self) -> Backend:
         """The engine as a backend."""
@@ -136,31 +135,15 @@ def onnx_bytes(program: ExportedProgram, opset: int = OPSET) -> bytes:
     return bytes(onnx_model(program, "case", opset).SerializeToString(deterministic=True))
 
 
-def offered(
-    adapter: str, names: Sequence[str], *packages: tuple[str, str]
-) -> tuple[Callable[[], list[str]], Callable[[str], Backend]]:
-    """`__dir__` and `__getattr__` of an adapter, whose module `provider` makes the backends of these names.
-
-    packages: modules that must be importable, each with its distribution; if one is missing, UsageError is raised.
-    """
+def offered(adapter: str, names: Sequence[str]) -> tuple[Callable[[], list[str]], Callable[[str], Backend]]:
+    """`__dir__` and `__getattr__` of an adapter, whose module `provider` makes the backends of these names."""
 
     def made(name: str) -> Backend:
         if name not in names:
             raise AttributeError(f"module {adapter!r} has no attribute {name!r}")
-        for module, distribution in packages:
-            if not _is_there(module):
-                spec = f"{adapter.rpartition('.')[2]}:{name.replace('_', '-')}"
-                raise UsageError(f"{spec} needs the package {distribution}: pip install {distribution}")
         return _made(f"{adapter}.provider", name)
 
     return lambda: list(names), made
-
-
-def _is_there(module: str) -> bool:
-    try:
-        return find_spec(module) is not None
-    except ModuleNotFoundError:  # the package that it is in
-        return False
 
 
 @keep(64)

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,11 +35,12 @@ def registered() -> dict[str, EntryPoint]:
     return {point.name: point for point in sorted(entry_points(group=GROUP), key=lambda point: point.name)}
 
 
-def load_backend(spec: str) -> Backend:
+def load_backend(spec: str, elsewhere: bool = False) -> Backend:
     """Load a backend by entry-point name, `adapter:name` or `module:attribute`.
 
-    An installed module comes before one in the current directory that has its name. Raises BackendSpecError, or
-    UsageError for an adapter that lacks what it adapts.
+    An installed module comes before one in the current directory that has its name. elsewhere: its programs run in
+    another interpreter, or behind a command. Raises BackendSpecError, or UsageError for an adapter that lacks what it
+    adapts.
     """
     module, _, attribute = target(spec).partition(":")
     where = f"backend {spec!r}"
@@ -48,7 +50,29 @@ def load_backend(spec: str) -> Backend:
     if not isinstance(found, Backend):
         raise BackendSpecError(f"backend {spec!r}: {attribute} is of type {type(found).__name__}, expected a Backend")
     _check_fields(where, found)
+    if adapted(spec) and not elsewhere:
+        check_installed(spec, found)
     return found
+
+
+def check_installed(spec: str, backend: Backend) -> None:
+    """Raise UsageError where a backend's program runs in this interpreter, and a module that it needs is missing."""
+    for module, distribution in getattr(backend.runtime, "needs", ()):  # of an engine's Machine
+        if _is_there(module):
+            continue
+        if distribution:
+            raise UsageError(f"{spec} needs the package {distribution}: pip install {distribution}")
+        raise BackendSpecError(
+            f"backend {spec!r}: found no module {module!r}, expected --python with the interpreter of an "
+            "environment that has it (docs/interchange.md)"
+        )
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # the package that it is in
+        return False
 
 
 def _check_fields(where: str, backend: Backend) -> None:

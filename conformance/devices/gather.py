@@ -18,7 +18,8 @@ import torch
 from npu_assay.conformance.devices import worker
 from npu_assay.conformance.devices.call import Job
 from npu_assay.conformance.devices.command import Answer, Command
-from npu_assay.conformance.devices.machine import Machine, packed
+from npu_assay.conformance.devices.machine import packed
+from npu_assay.conformance.devices.placing import command_of
 from npu_assay.conformance.isolation.forking import fork
 from npu_assay.conformance.isolation.limits import die_with_parent
 from npu_assay.partitioners.exir.backend import Runtime
@@ -26,12 +27,6 @@ from npu_assay.partitioners.exir.backend import Runtime
 TOGETHER = 0.05  # seconds that the first job of a call waits for others
 DOOR = "door"
 WAITING = 256  # connections that were not taken yet
-
-
-def command_of(runtime: Runtime) -> Command | None:
-    """The command that a runtime calls, if there is one."""
-    inner = runtime.instead if isinstance(runtime, Machine) else runtime
-    return inner if isinstance(inner, Command) else None
 
 
 def start(runtime: Runtime) -> int | None:
@@ -42,8 +37,7 @@ def start(runtime: Runtime) -> int | None:
     command = command_of(runtime)
     if command is None:
         return None
-    command.folder = command.folder or mkdtemp(prefix="assay-device-")
-    door = str(Path(command.folder) / DOOR)
+    door = str(Path(mkdtemp(dir=command.folder or None)) / DOOR)  # anew, as another such process may have ended
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(door)
     listening.listen(WAITING)

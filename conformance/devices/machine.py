@@ -5,6 +5,7 @@ The process may be of another interpreter, which has neither torch nor this suit
 
 from __future__ import annotations
 
+import atexit
 import os
 import select
 import signal
@@ -16,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from tempfile import TemporaryFile
 from typing import IO, Protocol
+from weakref import ref
 
 import torch
 
@@ -44,15 +46,15 @@ class Jobs(Protocol):
 class Machine:
     """Runs a program, `FILE.py:function` or `module:function`, which takes a model and arrays and returns arrays.
 
-    python: the interpreter; "" for this one. needs: a module that the program imports, "" where any interpreter will
-    do. instead: what runs jobs in its place, such as a device behind a command.
+    python: the interpreter; "" for this one. needs: what the program imports, as `adapters.engine.Engine` has it.
+    instead: what runs jobs in its place, such as a device behind a command.
     It is a backend's runtime, too: loading gives the blob itself, which the process keeps or loads for every run.
     """
 
     program: str
     timeout: float = TIMEOUT
     python: str = ""
-    needs: str = ""
+    needs: tuple[tuple[str, str], ...] = ()
     instead: Jobs | None = None
     versions: dict[str, str] = field(default_factory=dict, repr=False)
     _child: subprocess.Popen[bytes] | None = field(default=None, repr=False)
@@ -60,7 +62,6 @@ class Machine:
     _came: bytearray = field(default_factory=bytearray, repr=False)
     _said: IO[bytes] = field(default_factory=TemporaryFile, repr=False)
     _number: int = 0
-    _busy: bool = False
 
     def load(self, processed_bytes: bytes, compile_specs: object = ()) -> bytes:
         return processed_bytes
@@ -127,21 +128,19 @@ class Machine:
     def _answer(self, timeout: float, job: bytes = b"") -> worker.Message:
         """The process's next message, after it was sent the job, if there is one."""
         assert self._child is not None and self._wire is not None
-        self._busy = True
         talk = _Talk(self._wire, self._came, memoryview(job))
         try:
             if not in_time(talk.is_over, timeout, self._child.pid):
-                self.close()
+                self.close(0)
                 raise MachineError(f"no answer in {timeout:g} seconds")
         except (EOFError, OSError):
             code, said = self._child.wait(), self._last_words()
             self.close()
             raise MachineError(f"its process died ({_cause(code)}){said}") from None
         except worker.NoiseError as error:
-            self.close()
+            self.close(0)
             raise MachineError(f"its answer: {error}") from None
         assert talk.message is not None
-        self._busy = False
         return talk.message
 
     def _last_words(self) -> str:
@@ -150,20 +149,29 @@ class Machine:
         lines = self._said.read(_BLOCK).decode("utf-8", "replace").split("\n")
         return "".join(f": {line}" for line in [each.strip() for each in lines if each.strip()][-1:])
 
-    def close(self) -> None:
-        """End the process, if there is one."""
+    def close(self, grace: float = GRACE) -> None:
+        """End the process, if there is one, which may take `grace` seconds to remove its folder."""
         if self._wire is not None:
             self._wire.close()
         if self._child is not None:
-            with suppress(subprocess.TimeoutExpired):  # it removes its folder when the connection closes
-                self._child.wait(0 if self._busy else GRACE)
+            with suppress(subprocess.TimeoutExpired):
+                self._child.wait(grace)
             self._child.kill()
             self._child.wait()
         self._child = self._wire = None
 
+    def __post_init__(self) -> None:
+        atexit.register(_close, ref(self))  # later, the modules that it needs may be gone
+
     def __del__(self) -> None:
         self.close()
         self._said.close()
+
+
+def _close(machine: ref[Machine]) -> None:
+    """Close a machine if it is still there."""
+    if (found := machine()) is not None:
+        found.close()
 
 
 @dataclass

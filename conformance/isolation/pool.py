@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from tempfile import TemporaryDirectory
 
 from npu_assay.conformance.backend.info import About
 from npu_assay.conformance.common.errors import UsageError
@@ -45,12 +46,17 @@ class ProcessPool:
     """
 
     def __init__(self, subject: Subject, table: str | None = None) -> None:
-        self._subject = subject
+        self._folder = TemporaryDirectory(prefix="assay-device-", ignore_cleanup_errors=True)  # for calls of a device
+        self._subject = replace(subject, place=replace(subject.place, folder=self._folder.name))
         self._named = table
         self._workers: list[Worker] = []
         self.seconds: dict[str, float] = {}
         hide_memory()
-        self._start()
+        try:
+            self._start()
+        except BaseException:
+            self._folder.cleanup()
+            raise
 
     def _start(self) -> None:
         self._kept, self._wire = base_process.start(self._subject)
@@ -74,6 +80,7 @@ class ProcessPool:
             worker.close()
         self._workers.clear()
         self._stop_forkserver()
+        self._folder.cleanup()
 
     def _stop_forkserver(self) -> int:
         """End the forkserver and all its descendants; returns how it ended."""

@@ -6,9 +6,8 @@ import datetime
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from npu_assay import __version__
 from npu_assay.conformance.backend.environment import environment, suite_sources
@@ -90,7 +89,7 @@ def assay(request: Request, progress: Progress, today: Callable[[], datetime.dat
     started = datetime.datetime.now(datetime.UTC)
     with ExitStack() as stack:
         suite, versions = beforehand(request.backend, request.table, stack, request.offer), environment()
-        subject = Subject(request.backend, request.tools, request.limits, at(request.place, stack))
+        subject = Subject(request.backend, request.tools, request.limits, request.place)
         processes = stack.enter_context(ProcessPool(subject))
         known = processes.about
         check_level(request.backend, known.level, request.level)
@@ -129,12 +128,6 @@ def assay(request: Request, progress: Progress, today: Callable[[], datetime.dat
     if request.junit is not None:
         write_junit(request.junit, report, processes.seconds, started)
     return report
-
-
-def at(place: Place, stack: ExitStack) -> Place:
-    """A place with a folder for the files of a device's calls."""
-    folder = stack.enter_context(TemporaryDirectory(prefix="assay-device-", ignore_cleanup_errors=True))
-    return replace(place, folder=folder)
 
 
 def beforehand(backend: str, table: str | None, stack: ExitStack, offer: bool = False) -> dict[str, str]:

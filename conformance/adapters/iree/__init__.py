@@ -9,6 +9,4 @@ from __future__ import annotations
 
 from npu_assay.conformance.adapters.engine import offered
 
-__dir__, __getattr__ = offered(
-    __name__, ("cpu",), ("iree.compiler", "iree-base-compiler"), ("iree.runtime", "iree-base-runtime")
-)
+__dir__, __getattr__ = offered(__name__, ("cpu",))

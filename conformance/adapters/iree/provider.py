@@ -13,5 +13,6 @@ ENGINES = {
         refused="IREE must import and compile the model",
         distributions=("iree-base-compiler", "iree-base-runtime"),
         form=onnx_bytes,
+        needs=(("iree.compiler", "iree-base-compiler"), ("iree.runtime", "iree-base-runtime")),
     )
 }

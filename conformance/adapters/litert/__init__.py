@@ -10,4 +10,4 @@ from __future__ import annotations
 
 from npu_assay.conformance.adapters.engine import offered
 
-__dir__, __getattr__ = offered(__name__, ("reference", "xnnpack"), ("ai_edge_litert", "ai-edge-litert"))
+__dir__, __getattr__ = offered(__name__, ("reference", "xnnpack"))

@@ -14,6 +14,7 @@ ENGINES = {
         refused="LiteRT must plan the model's memory",
         distributions=("ai-edge-litert",),
         form=tflite_model,
+        needs=(("ai_edge_litert", "ai-edge-litert"),),
         format="TFLite",
     )
     for name, backend_id in (("reference", "LiteRtReference"), ("xnnpack", "LiteRtXnnpack"))

@@ -10,17 +10,6 @@ own, in another interpreter's environment (`--python`).
 
 from __future__ import annotations
 
-from typing import Any
-
 from npu_assay.conformance.adapters.engine import offered
 
-_here = offered(__name__, ("cpu",), ("onnxruntime", "onnxruntime"))
-_elsewhere = offered(__name__, ("qnn_htp", "qnn_htp_signed"))
-
-
-def __dir__() -> list[str]:
-    return [*_here[0](), *_elsewhere[0]()]
-
-
-def __getattr__(name: str) -> Any:
-    return (_elsewhere if name in _elsewhere[0]() else _here)[1](name)
+__dir__, __getattr__ = offered(__name__, ("cpu", "qnn_htp", "qnn_htp_signed"))

@@ -17,7 +17,7 @@ def signed_bytes(program: ExportedProgram) -> bytes:
 
 
 def unsigned_bytes(program: ExportedProgram) -> bytes:
-    """The same on unsigned codes."""
+    """A program in the ONNX form on unsigned codes. Raises FormError likewise."""
     return bytes(unsigned(_model(program)).SerializeToString(deterministic=True))
 
 
@@ -37,7 +37,7 @@ def _qnn_htp(name: str, form: Form) -> Engine:
         refused="the provider must place every node of the model on HTP",
         distributions=("onnxruntime", "onnxruntime-qnn"),
         form=form,
-        needs="onnxruntime_qnn",
+        needs=(("onnxruntime_qnn", ""),),
     )
 
 
@@ -50,6 +50,7 @@ ENGINES = {
         refused="ONNX Runtime must make a session of the model",
         distributions=("onnxruntime",),
         form=onnx_bytes,
+        needs=(("onnxruntime", "onnxruntime"),),
     ),
     "qnn_htp": _qnn_htp("qnn-htp", unsigned_bytes),
     "qnn_htp_signed": _qnn_htp("qnn-htp-signed", signed_bytes),

@@ -9,4 +9,4 @@ from __future__ import annotations
 
 from npu_assay.conformance.adapters.engine import offered
 
-__dir__, __getattr__ = offered(__name__, ("cpu",), ("openvino", "openvino"))
+__dir__, __getattr__ = offered(__name__, ("cpu",))

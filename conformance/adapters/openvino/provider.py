@@ -13,5 +13,6 @@ ENGINES = {
         refused="OpenVINO must read and compile the model",
         distributions=("openvino",),
         form=onnx_bytes,
+        needs=(("openvino", "openvino"),),
     )
 }

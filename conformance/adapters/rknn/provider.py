@@ -20,6 +20,7 @@ def _engine(chip: str) -> Engine:
         refused="the toolkit must build the model, and place all of it on the NPU",
         distributions=("rknn-toolkit2", "onnx", "onnxruntime", "torch"),
         form=partial(onnx_bytes, opset=OPSET),
+        needs=(("rknn", ""),),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,11 +14,14 @@ import torch
 from click.testing import CliRunner
 from fake_backend import backend as fake
 
-from npu_assay.conformance.adapters import ADAPTERS, adapted, engine, executorch, iree, litert, onnxruntime, openvino
-from npu_assay.conformance.backend.loading import installed_tools, load_backend, needed_path, target
+from npu_assay.conformance.adapters import ADAPTERS, adapted, executorch, iree, litert, onnxruntime, openvino
+from npu_assay.conformance.backend import loading
+from npu_assay.conformance.backend.loading import check_installed, installed_tools, load_backend, needed_path, target
 from npu_assay.conformance.cli import main
 from npu_assay.conformance.common.errors import NotRunError, UsageError
 from npu_assay.conformance.devices.machine import Machine, MachineError
+from npu_assay.conformance.devices.place import Place
+from npu_assay.conformance.devices.placing import load_placed
 from npu_assay.conformance.record.tensor_text import pack, unpack
 from npu_assay.conformance.run.one_case import run_case
 from npu_assay.conformance.run.selection import all_cases
@@ -36,11 +40,11 @@ ABSENT = [
     for name in ("xnnpack", "arm-tosa", "ethos-u55", "ethos-u85", "vulkan", "neutron", "coreml", "qualcomm")
 ]
 ABSENT += [
-    ("onnxruntime:cpu", engine, "onnxruntime"),
-    ("openvino:cpu", engine, "openvino"),
-    ("iree:cpu", engine, "iree-base-compiler"),
-    ("litert:reference", engine, "ai-edge-litert"),
-    ("litert:xnnpack", engine, "ai-edge-litert"),
+    ("onnxruntime:cpu", loading, "onnxruntime"),
+    ("openvino:cpu", loading, "openvino"),
+    ("iree:cpu", loading, "iree-base-compiler"),
+    ("litert:reference", loading, "ai-edge-litert"),
+    ("litert:xnnpack", loading, "ai-edge-litert"),
 ]
 
 
@@ -81,9 +85,17 @@ def test_what_stands_in_is_stated_beside_the_versions() -> None:
 
 def test_a_package_of_packages_that_is_not_there_is_missing() -> None:
     """`find_spec` raises for a module whose package is not there."""
-    _, made = engine.offered("adapters.some", ("cpu",), ("no_such_package.part", "of-none"))
+    some = replace(fake, runtime=Machine("some.py:run", needs=(("no_such_package.part", "of-none"),)))
     with pytest.raises(UsageError, match=r"^some:cpu needs the package of-none: pip install of-none$"):
-        made("cpu")
+        check_installed("some:cpu", some)
+
+
+def test_what_runs_elsewhere_needs_no_package_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "find_spec", lambda _: None)
+    for place in (Place(python=sys.executable), Place(device="true {folder}")):
+        runtime = load_placed("openvino:cpu", place).runtime
+        assert isinstance(runtime, Machine)
+        runtime.python, runtime.instead = "", None  # the record is this process's only one
 
 
 @pytest.mark.parametrize("module", [iree, litert, onnxruntime, openvino])

@@ -25,6 +25,7 @@ def result(kind: str, name: str = RELU) -> CaseResult:
         refused="the engine must compile the model",
         distributions=(),
         form=onnx_bytes,
+        needs=(),
     )
     table = load_table(engine.table)
     return run_case(next(case for case in all_cases(table) if case.id == name), engine.backend(), table)

@@ -110,7 +110,7 @@ def test_a_model_that_the_provider_does_not_take_is_refused_with_what_it_says(ma
 
 @pytest.mark.parametrize("spec", SPECS)
 def test_without_its_packages_it_is_refused(spec: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("npu_assay.conformance.devices.placing.find_spec", lambda name: None)
+    monkeypatch.setattr("npu_assay.conformance.backend.loading.find_spec", lambda name: None)
     with pytest.raises(BackendSpecError, match="found no module 'onnxruntime_qnn', expected --python"):
         load_placed(spec, Place())
 

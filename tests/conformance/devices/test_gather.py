@@ -48,6 +48,18 @@ def test_a_refusal_is_told_to_who_asked(device: Command) -> None:
         bad.result()
 
 
+def test_another_such_process_takes_the_place_of_one_that_ended(device: Command, tmp_path: Path) -> None:
+    """As where a case ends the process that runners are forked from: what takes jobs ends with it."""
+    before = device.door
+    process = gather.start(device)
+    assert process is not None and device.door != before
+    try:
+        assert torch.equal(device.run(b"good", [X])[0], X + 1)
+    finally:
+        os.kill(process, signal.SIGKILL)
+        os.waitpid(process, 0)
+
+
 def test_a_process_that_is_gone_is_a_reason(tmp_path: Path) -> None:
     gone = Command("true {folder}", folder=str(tmp_path), door=str(tmp_path / "door"))
     with pytest.raises(MachineError, match="the process that calls the device does not answer: No such file"):
