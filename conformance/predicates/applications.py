@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import lru_cache, partial
 from types import MappingProxyType
@@ -159,15 +159,23 @@ def runs(graph: Graph) -> bool:
     return True
 
 
-def _computed(graph: Graph) -> Mapping[Ref, Tensor]:
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute with one thread: tensors are small, and others would spend five times as long waiting."""
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # tensors are small: others would spend five times as long waiting
+    torch.set_num_threads(1)
     try:
-        return _run(graph, "cpu")
-    except NotImplementedError as error:
-        raise NoProgram(str(error)) from error
+        yield
     finally:
         torch.set_num_threads(threads)
+
+
+def _computed(graph: Graph) -> Mapping[Ref, Tensor]:
+    try:
+        with one_thread():
+            return _run(graph, "cpu")
+    except NotImplementedError as error:
+        raise NoProgram(str(error)) from error
 
 
 def _run(graph: Graph, device: str) -> Mapping[Ref, Tensor]:

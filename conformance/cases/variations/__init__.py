@@ -26,7 +26,7 @@ from npu_assay.conformance.cases.variations.operands import exchanged, open_size
 from npu_assay.conformance.cases.variations.readers import after_others, images, read_by_others, results_read
 from npu_assay.conformance.cases.variations.twins import products, twins
 from npu_assay.conformance.judge.numerics import golden
-from npu_assay.conformance.predicates.applications import NoProgram, application
+from npu_assay.conformance.predicates.applications import NoProgram, application, one_thread
 from npu_assay.conformance.predicates.decisions import decided
 from npu_assay.conformance.predicates.features import Application
 from npu_assay.conformance.programs.build import build, model_inputs, module
@@ -80,7 +80,7 @@ def variations(cases: Sequence[Case], how: str, table: Table) -> Iterator[Case]:
         yield from (_varied(table, case, SPELLED, *each) for each in _from(0, case, SPELLED, seen, whole=True))
     for case, turn in _turns(cases, table) if how != NONE else ():
         for kind, places in dict.fromkeys(KINDS, ((0, None),)).items() if how == ALL else _chosen(*turn):
-            with _quiet():
+            with _quiet(), one_thread():
                 found = [v for at, most in places for v in islice(_from(at, case, kind, seen, whole=how == ALL), most)]
             yield from (_varied(table, case, kind, *each) for each in found)
             if turn[2] and how != ALL and found:
