@@ -52,6 +52,12 @@ INTERRUPTED = 1
 )
 @click.option("--scheduler", metavar="ADDRESS", help="Run on the workers of a Dask scheduler, like tls://host:8786.")
 @click.option("--resume", is_flag=True, help="Go on with an interrupted run of the same cases in the same folder.")
+@click.option(
+    "--since",
+    metavar="RECORD",
+    type=click.Path(exists=True, path_type=Path),
+    help="Keep the answers of this run's record that nothing has changed since, and ask the others.",
+)
 @timeout("Seconds of processor time per case.")
 @memory("Mebibytes per case.")
 @click.option("--fuzz", metavar="N", type=click.IntRange(min=1), help="Also run N random programs (docs/fuzz.md).")
@@ -99,6 +105,7 @@ def certify(
     scheduler: str | None,
     with_vela: bool,
     resume: bool,
+    since: Path | None,
     timeout: float,
     memory: int,
     fuzz: int | None,
@@ -122,9 +129,16 @@ def certify(
         postpone()  # before anything that makes fake tensors is loaded
         from npu_assay.conformance.commands.debugging import check_alone, debug_one
 
-        others = {"--fuzz": fuzz, "--junit": junit, "--out": out, "--resume": resume or None, "--scheduler": scheduler}
+        others = {
+            "--fuzz": fuzz,
+            "--junit": junit,
+            "--out": out,
+            "--resume": resume or None,
+            "--scheduler": scheduler,
+            "--since": since,
+        }
         placed_at = {f"--{name.replace('_', '-')}": value or None for name, value in where.items()}
-        check_alone(others | placed_at | {"--shard": shard, "--waivers": waivers})
+        check_alone(others | placed_at | {"--since": since, "--shard": shard, "--waivers": waivers})
         debug_one(backend, table, (expression, smoke, seed), level, ("vela",) if with_vela else ())
     tell_mistakes(backend, table, expression, waivers)
     from npu_assay.conformance.isolation import base_process  # help starts without
@@ -161,6 +175,7 @@ def certify(
             level=level,
             junit=junit,
             place=at,
+            since=since,
         )
         try:
             with progress(console) as shown:

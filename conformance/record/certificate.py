@@ -63,6 +63,7 @@ SHAPE_OF_SHARD = {"number": int, "of": int}
 OF_PARTS = {"shard": SHAPE_OF_SHARD, "variations": str}
 """Keys of a selection that are there only when they are given."""
 SHAPE_OF_FUZZ = {"programs": int, "seed": int, "fail": int, "sha256": str}
+SHAPE_OF_KEPT = {"cases": int, "again": int, "why": str, "record": str, "made": str}
 
 
 class CertificateError(UsageError):
@@ -169,6 +170,30 @@ class Fuzz:
 
 
 @dataclass(frozen=True)
+class Kept:
+    """Answers of an earlier record that were not asked for again: how many, and how many were, which were alike.
+
+    why: what kept the others from being kept, where none is. record: the sha256 of the earlier results, whose run was
+    made on that date. Both are what a file says that others may have written.
+    """
+
+    cases: int
+    again: int
+    why: str
+    record: str
+    made: str
+
+    def __str__(self) -> str:
+        of = f"of the record of {self.made} (results sha256 {self.record[:12]})"
+        if self.why and not self.cases:
+            return f"no answer {of} is kept: {self.why}"
+        again = f"{self.again} more of it were asked again and are alike"
+        return (
+            f"{self.cases} answers are those {of}; {again}{f' (of a shard none is kept: {self.why})' * bool(self.why)}"
+        )
+
+
+@dataclass(frozen=True)
 class Certificate:
     """What a finished run states. Digests are sha256 in hexadecimal.
 
@@ -178,7 +203,7 @@ class Certificate:
     made: date of the run (UTC), with which the waivers' expiry is compared.
     reports: the digest of each report, by file. trust: always that it is self-declared; whether it is signed,
     or was reproduced, is for others to check. fuzz: of the run's random programs, if there were any.
-    level: how far the run looked (`record.levels`), and so what is certified.
+    level: how far the run looked (`record.levels`), and so what is certified. kept: of a run since an earlier one.
     """
 
     schema: int
@@ -197,6 +222,7 @@ class Certificate:
     trust: str = TRUST
     fuzz: Fuzz | None = None
     level: str = NUMBERS
+    kept: Kept | None = None
 
     @property
     def undecided(self) -> bool:
@@ -289,6 +315,8 @@ def conclude(
 def certificate_text(certificate: Certificate) -> str:
     """The certificate as JSON, keys sorted, with its own digest and a final newline."""
     data = asdict(certificate)
+    if certificate.kept is None:
+        del data["kept"]
     if certificate.fuzz is None:
         del data["fuzz"]
     elif not certificate.fuzz.undecided:
@@ -326,6 +354,7 @@ def _certificate(data: Any) -> Certificate:
         "waivers": tuple(_waiver(waiver, number) for number, waiver in enumerate(data["waivers"], 1)),
         "objections": tuple(data["objections"]),
         "fuzz": Fuzz(**data["fuzz"]) if "fuzz" in data else None,
+        "kept": Kept(**data["kept"]) if "kept" in data else None,
     }
     return Certificate(**{key: value for key, value in (data | changed).items() if key != SEAL})
 
@@ -345,6 +374,8 @@ def _shape(data: Any) -> Mapping[str, Any]:
     optional = dict[str, Any]()
     if isinstance(data, dict) and "fuzz" in data:
         optional |= {"fuzz": SHAPE_OF_FUZZ | _counted(data["fuzz"])}
+    if isinstance(data, dict) and "kept" in data:
+        optional |= {"kept": SHAPE_OF_KEPT}
     if isinstance(data, dict) and _counted(data.get("counts")):
         optional |= {"counts": dict.fromkeys((*COUNTS, UNDECIDED), int)}
     if isinstance(data, dict) and isinstance(data.get("selection"), dict):

@@ -117,6 +117,8 @@ def summary(console: Console, report: Report, folder: Path) -> None:
     if certificate.fuzz is not None:
         fuzz = certificate.fuzz
         _say(console, f"{counted(fuzz.programs, 'random program')} of seed {fuzz.seed}: {fuzz.fail} fail")
+    if certificate.kept is not None:
+        _say(console, str(certificate.kept))
     if free := free_cases(report.wide):
         text = f"{counted(free, 'case')} may be off by more than 2 LSB or 1 % of the range unnoticed"
         _say(console, f"{text}: 'Wide bounds' in the report")

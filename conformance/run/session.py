@@ -6,7 +6,7 @@ import datetime
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from npu_assay import __version__
@@ -39,6 +39,7 @@ from npu_assay.conformance.report.data import Report, make_report
 from npu_assay.conformance.report.render import reports
 from npu_assay.conformance.run.beyond_table import offers
 from npu_assay.conformance.run.execution import Job, Pool, Progress, known_cases, run_on
+from npu_assay.conformance.run.kept import keep, read_earlier
 from npu_assay.conformance.run.selection import SelectionError, cases_of_run, none_selected
 from npu_assay.conformance.table import Table, held, load_table
 from npu_assay.conformance.table.non_decomposed import check_preserved
@@ -54,7 +55,7 @@ class Request:
     fuzz: how many random programs besides, of the seed that the selection has for random numbers. level: how far to
     look (`record.levels`).
     place: where programs run, if not where the backend says. offer: instead of the table, everything that it does not
-    list. junit: a file for each case's time, see `ci.junit`.
+    list. junit: a file for each case's time, see `ci.junit`. since: the record of an earlier run, see `run.kept`.
     """
 
     backend: str
@@ -72,6 +73,7 @@ class Request:
     level: str = NUMBERS
     junit: Path | None = None
     place: Place = HERE
+    since: Path | None = None
 
     @property
     def numbers(self) -> range:
@@ -87,6 +89,7 @@ def assay(request: Request, progress: Progress, today: Callable[[], datetime.dat
     """
     _check_asked(request)
     started = datetime.datetime.now(datetime.UTC)
+    earlier = None if request.since is None else read_earlier(request.since)
     with ExitStack() as stack:
         suite, versions = beforehand(request.backend, request.table, stack, request.offer), environment()
         subject = Subject(request.backend, request.tools, request.limits, request.place)
@@ -105,7 +108,12 @@ def assay(request: Request, progress: Progress, today: Callable[[], datetime.dat
         made = _Made(request, known, table, suite, versions)
         run = _runner(processes, made, path, cases, stack)
         written = stack.enter_context(journal(request.folder, made.identity, cases, request.resume, request.level))
-        results = list(written.finished)
+        results, since = list(written.finished), None
+        if earlier is not None:
+            known_before, since = keep(earlier, made.certificate((), (), today(), None), table, cases, run)
+            for result in known_before.values():
+                written.add(result)
+                results.append(result)
         rest = _without(cases, results)
         record = (
             Record(request.folder, made.identity, request.numbers, request.selection.seed) if request.fuzz else None
@@ -121,7 +129,10 @@ def assay(request: Request, progress: Progress, today: Callable[[], datetime.dat
             fuzzed = fuzz(record, asked, request.folder, _known(request, path).programs, run, progress.finished)
     check_unchanged(suite)
     results.sort(key=lambda result: result.case)
-    certificate = made.certificate(cases, results, today(), fuzzed.fuzz if fuzzed else None)
+    certificate = replace(
+        made.certificate(cases, results, today(), fuzzed.fuzz if fuzzed else None),
+        kept=since,
+    )
     report = make_report(certificate, table, results, cases, fuzzed.failures if fuzzed else ())
     texts = {RESULTS: results_text(results), TABLE: table_file.decode(), **reports(report)}
     write_package(request.folder, texts, certificate)
@@ -161,6 +172,10 @@ def check_unchanged(suite: Mapping[str, str]) -> None:
 
 def _check_asked(request: Request) -> None:
     """Raise UsageError for what the level or the shard leaves nothing to judge of, and for files in the way."""
+    if request.since is not None and request.resume:
+        raise UsageError("--since: found --resume, expected one of both")
+    if request.since is not None and request.since.resolve() == request.folder.resolve():
+        raise UsageError(f"--since {request.since}: found the folder of this run, expected --out DIR elsewhere")
     if request.junit is not None:
         check_target(request.folder, request.junit)
     if request.selection.shard is not None and request.selection.is_program:

@@ -16,6 +16,7 @@ from npu_assay.conformance.fuzz.stream import Fuzzed, merged
 from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.record.certificate import (
     Certificate,
+    Kept,
     conclude,
     read_certificate,
 )
@@ -121,6 +122,7 @@ def _stated(certificate: Certificate) -> Iterator[tuple[str, str]]:
     yield "selection", str(certificate.selection.whole) or "all cases"
     yield "seed", str(certificate.selection.seed)
     yield "random programs", "none" if certificate.fuzz is None else f"some of seed {certificate.fuzz.seed}"
+    yield "kept answers", "none" if certificate.kept is None else f"of the results {certificate.kept.record}"
     yield "number of shards", "none" if shard is None else str(shard.of)
     yield from _leaves("suite", certificate.suite)
     yield from _leaves("backend", certificate.backend)
@@ -214,9 +216,19 @@ def _merged(parts: tuple[Part, ...]) -> Merged:
         objections=verdict.objections,
         reports={},
         fuzz=fuzz,
+        kept=_kept(parts),
     )
     report = make_report(certificate, table, results, cases, programs.failures if programs else ())
     return Merged(report, {RESULTS: results_text(results), TABLE: table_text, **reports(report)}, parts, lines)
+
+
+def _kept(parts: tuple[Part, ...]) -> Kept | None:
+    """What all shards together kept of one earlier record; why one of them kept nothing, where one did not."""
+    found = [part.certificate.kept for part in parts if part.certificate.kept is not None]
+    if not found:
+        return None
+    why = next((each.why for each in found if each.why), "")
+    return replace(found[0], cases=sum(each.cases for each in found), again=sum(each.again for each in found), why=why)
 
 
 def _programs(parts: tuple[Part, ...], every: Sequence[Case]) -> tuple[list[CaseResult], Fuzzed | None]:

@@ -111,7 +111,8 @@ def verify_contents(contents: Contents, today: datetime.date, table_name: str | 
         )
     verdict = concluded(today)
     changed = changed_sources(certificate, suite_sources())
-    notes = [*contents.notes, *_notes(changed, None if wanted else table)]
+    kept = () if certificate.kept is None else (f"kept: {certificate.kept}",)
+    notes = [*contents.notes, *kept, *_notes(changed, None if wanted else table)]
     if not problems:
         (notes if changed else problems).extend(_rendered(contents, certificate, table, results, cases))
     return Verification(_shortened(problems), tuple(notes), verdict, certificate)
