@@ -132,7 +132,7 @@ def prepare(verb: str, tmp_path: Path) -> None:
 def test_a_command_does_what_it_says(command: str, tmp_path: Path) -> None:
     verb, *arguments = shlex.split(command)[1:]
     part = verb == "certify" and not PART.isdisjoint(arguments)
-    prepare("board" if "--since" in arguments else verb, tmp_path)  # a record of that name
+    prepare("board" if verb == "certify" and "--since" in arguments else verb, tmp_path)  # a record of that name
     given = {path.name for path in tmp_path.iterdir()}
     if verb in PACKS.keys() - {"merge"}:
         run("assay certify neutron --smoke -k aten.abs --out assay-neutron", tmp_path)
