@@ -99,6 +99,13 @@ COMMANDS: Mapping[str, Told] = {
         "Find the smallest part of a model that shows a fault.",
         (("assay reduce model.pt2 --backend xnnpack --of undelegated --out part.py", ""),),
     ),
+    "release": Told(
+        "Compare two releases of a package: documents, tags, numbers, findings.",
+        (
+            ("assay release executorch==1.5.0 executorch==1.5.1", "all its backends, all cases"),
+            ("assay release openvino==2026.3.0 openvino==2026.4.1 --smoke", "a few cases"),
+        ),
+    ),
     "report": Told(
         "Write the report of a recorded run again.",
         (("assay report assay-neutron --since old.zip", "with what is new since that one"),),

@@ -52,8 +52,13 @@ def lint(names: tuple[str, ...]) -> None:
 @click.argument("b", metavar="TABLE", shell_complete=tables)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--page", is_flag=True, help="Print Markdown for readers: what B takes and excludes of what A does.")
-def diff_(a: str, b: str, as_json: bool, page: bool) -> None:
+@click.option(
+    "--documents", is_flag=True, help="Compare published tables, files or folders of them, as they are printed."
+)
+def diff_(a: str, b: str, as_json: bool, page: bool, documents: bool) -> None:
     """Show what changed from one TABLE to another: rows, precisions, constraints, definitions.
+
+    With --documents: rows, precisions and sentences of what a vendor publishes, and no decision of this project.
 
     Exit codes: 0 the same, 1 different, 2 one of them cannot be read.
     """
@@ -62,10 +67,15 @@ def diff_(a: str, b: str, as_json: bool, page: bool) -> None:
         from npu_assay.conformance.table import load_table  # help starts without
         from npu_assay.conformance.table.changes import changes
 
-        if as_json and page:
-            raise UsageError("--json and --page: found both, expected one of them")
-        tables = load_table(a), load_table(b)
-        found = changes(*tables)
+        if (as_json or documents) and page:
+            raise UsageError("--page: found --json or --documents, too, expected one of them")
+        if documents:
+            from npu_assay.conformance.table.published.documents import document_changes  # help starts without
+
+            found = document_changes(Path(a), Path(b))
+        else:
+            tables = load_table(a), load_table(b)
+            found = changes(*tables)
         if page:
             from npu_assay.conformance.compare.releases import page as written  # help starts without
 

@@ -1,0 +1,99 @@
+"""The status of known findings in a release: what the script on each finding's page says there."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import npu_assay
+from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.findings import Finding, findings
+from npu_assay.conformance.release.environments import Environment
+from npu_assay.files import read_regular
+
+PAGES = Path(npu_assay.__file__).parent.parent / "docs" / "reports"
+LARGEST = 1 << 20  # bytes of a page
+SECONDS = 600.0  # for a script
+TRIES = 4  # of a script that ends in a segmentation fault, which a runtime may end in now and then
+SEGMENTATION_FAULT, ABORT = -11, -6
+SHOWS, GONE, UNKNOWN = "shows", "does not show", "cannot be asked"
+SAID = "the fault shows"
+STATUSES = {(SHOWS, SHOWS): "still there", (SHOWS, GONE): "gone", (GONE, SHOWS): "came", (GONE, GONE): "in neither"}
+"""What the two answers of a script mean together; anything else cannot be told."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """A finding in both releases. old, new: what its script shows there; why: what keeps it from being asked."""
+
+    name: str
+    page: str
+    severity: str
+    old: str
+    new: str
+    why: str = ""
+
+    @property
+    def status(self) -> str:
+        return STATUSES.get((self.old, self.new), UNKNOWN)
+
+
+def known(old: Environment, new: Environment, pages: Path) -> list[Known]:
+    """Every finding of the package's backends, by name, after its script was run in both environments."""
+    of = [each for each in findings().values() if each.releases.keys() & old.release.package.backends.keys()]
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(partial(_known, old=old, new=new, pages=pages), sorted(of, key=lambda each: each.name)))
+
+
+def _known(finding: Finding, old: Environment, new: Environment, pages: Path) -> Known:
+    try:
+        script = _script(pages / f"{finding.page}.md")
+    except UsageError as error:
+        return Known(finding.name, finding.page, finding.severity, UNKNOWN, UNKNOWN, str(error))
+    (before, why), (after, why_now) = _shown(old, script), _shown(new, script)
+    return Known(finding.name, finding.page, finding.severity, before, after, why_now or why)
+
+
+def _script(page: Path) -> str:
+    """The first script of a page. Raises UsageError."""
+    try:
+        text = read_regular(page, LARGEST).decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{page.name}: no page ({error})") from error
+    scripts: Sequence[str] = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    if not scripts:
+        raise UsageError(f"{page.name}: no script")
+    return scripts[0]
+
+
+def _shown(environment: Environment, script: str) -> tuple[str, str]:
+    """What a script shows in an environment, and why nothing can be told, if so."""
+    ends = list(_ends(environment, script))
+    code, said = ends[-1]
+    if code == 0:
+        return GONE, ""
+    if code == ABORT or (code == 1 and SAID in said):
+        return SHOWS, ""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    return UNKNOWN, lines[-1] if lines else f"exit code {code}"
+
+
+def _ends(environment: Environment, script: str) -> Iterator[tuple[int, str]]:
+    """How a script ends, and what it prints, each time that it is run."""
+    for _ in range(TRIES):
+        with TemporaryDirectory() as folder:
+            command = [environment.python, "-P", "-c", script]
+            try:
+                done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=SECONDS, check=False)
+            except subprocess.TimeoutExpired:
+                yield 124, f"no end in {SECONDS:g} seconds"
+                return
+        yield done.returncode, done.stdout + done.stderr
+        if done.returncode != SEGMENTATION_FAULT:
+            return

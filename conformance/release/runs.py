@@ -1,0 +1,73 @@
+"""The records of a release: `assay certify` in its environment, for each backend that its package has."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from npu_assay.conformance.backend.environment import suite_sources
+from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.compare.difference import Run, read_run
+from npu_assay.conformance.record.certificate import Selection
+from npu_assay.conformance.record.names import CERTIFICATE, JOURNAL
+from npu_assay.conformance.release.environments import Environment
+
+ENDED = (0, 1)  # exit codes of a run that wrote its record
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What of every backend is asked. again: also where there is a record of it."""
+
+    selection: Selection
+    workers: int
+    again: bool = False
+
+
+def record(environment: Environment, backend: str, asked: Asked, folder: Path) -> Run:
+    """The record of a backend in an environment; one that is there of the same suite and cases is taken as it is.
+
+    Raises UsageError with what the run says where it has none, such as that a module is missing.
+    """
+    if not asked.again and (found := _there(environment, asked, folder)) is not None:
+        return found
+    resume = ("--resume",) if (folder / JOURNAL).is_file() and not (folder / CERTIFICATE).is_file() else ()
+    done = _certify(environment, backend, asked, folder, resume)
+    if resume and done.returncode not in ENDED:  # it was of another run
+        done = _certify(environment, backend, asked, folder, ())
+    if done.returncode not in ENDED:
+        said = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+        raise UsageError(said[-1].removeprefix("assay: ") if said else f"its run ended with {done.returncode}")
+    return read_run(folder)
+
+
+def _there(environment: Environment, asked: Asked, folder: Path) -> Run | None:
+    try:
+        found = read_run(folder)
+    except UsageError:
+        return None
+    stated = found.certificate
+    same = stated.environment.get(environment.release.name, environment.release.version) == environment.release.version
+    same = same and stated.suite["sources"] == suite_sources()
+    return found if same and stated.selection == asked.selection else None
+
+
+def _certify(
+    environment: Environment, backend: str, asked: Asked, folder: Path, options: Sequence[str]
+) -> subprocess.CompletedProcess[str]:
+    package, selection = environment.release.package, asked.selection
+    inside = package.inside
+    command = [environment.python if inside else sys.executable, "-P", "-m", "npu_assay", "certify", backend]
+    command += ["--out", str(folder), "--level", package.backends[backend], "-n", str(asked.workers)]
+    command += [*package.options, *options, *([] if inside else ["--python", environment.python])]
+    command += ["--smoke"] * selection.smoke + ([] if selection.expression is None else ["-k", selection.expression])
+    command += [] if selection.variations is None else ["--variations", selection.variations]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment.variables)
+
+
+def named(run: Run, name: str) -> Run:
+    """A run under the name of its release, as pages show it."""
+    return replace(run, name=name)
