@@ -37,7 +37,8 @@ def python() -> str:
 
 def test_plain_operators_are_taken(python: str) -> None:
     backend, table = load_placed("rknn:rk3588", Place(python=python)), load_table("onnxruntime_cpu@1.31")
-    plain = {case.row: case for case in all_cases(table) if case.id.endswith("operator/accept/baseline")}
+    first = [case for case in all_cases(table) if case.id.endswith("operator/accept/baseline")]
+    plain = {case.row: case for case in first if case.precision != "int16"}  # of which opset 17 has no codes
     found = {row: run_case(plain[row], backend, table) for row in (*TAKEN, "aten.exp.default")}
     assert {row: one.verdict for row, one in found.items()} == dict.fromkeys(TAKEN, "accept") | {
         "aten.exp.default": "reject"
