@@ -55,7 +55,7 @@ INTERRUPTED = 1
 @click.option(
     "--since",
     metavar="RECORD",
-    type=click.Path(exists=True, path_type=Path),
+    type=click.Path(path_type=Path),
     help="Keep the answers of this run's record that nothing has changed since, and ask the others.",
 )
 @timeout("Seconds of processor time per case.")

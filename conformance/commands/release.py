@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from npu_assay.conformance.commands.shared import cores, expression, out, plain, usage_errors, workers_option
+from npu_assay.conformance.programs.variation_names import CHOSEN
 
 SAME, DIFFERENT = 0, 1
 
@@ -28,13 +29,13 @@ SAME, DIFFERENT = 0, 1
     "--documents",
     nargs=2,
     metavar="OLD NEW",
-    type=click.Path(exists=True, path_type=Path),
+    type=click.Path(path_type=Path),
     help="Compare these published tables, too: two files, or folders.",
 )
 @click.option(
     "--findings",
     metavar="DIR",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    type=click.Path(path_type=Path),
     help="Take the pages of findings here; docs/reports of the suite if left out.",
 )
 @click.option("--again", is_flag=True, help="Ask again what has a record of the same suite.")
@@ -58,7 +59,6 @@ def release(
     Exit codes: 0 nothing changed, 1 something did, 2 usage or data error.
     """
     with usage_errors():
-        from npu_assay.conformance.programs.variation_names import CHOSEN
         from npu_assay.conformance.record.certificate import Selection  # help starts without
         from npu_assay.conformance.release.compare import Request, compared
         from npu_assay.conformance.release.known import PAGES

@@ -34,7 +34,7 @@ class Environment:
 
     @property
     def variables(self) -> dict[str, str]:
-        """Those of a process in it that imports this suite."""
+        """Environment variables of a process in it that imports this suite."""
         return {**os.environ, "PYTHONPATH": str(Path(npu_assay.__file__).parent.parent)}
 
     @property

@@ -62,8 +62,8 @@ class Earlier:
 
 def read_earlier(path: Path) -> Earlier:
     """Read a record, before any process of a backend exists. Raises UsageError for what no run has written."""
-    contents = read_contents(path)
     try:
+        contents = read_contents(path)
         certificate, text = own_results(contents)
         if certificate.kept is not None and certificate.kept.cases:
             raise UsageError(f"found answers that it kept itself ({certificate.kept}), expected a run that asked all")

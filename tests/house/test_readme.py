@@ -145,6 +145,8 @@ def test_a_command_does_what_it_says(command: str, tmp_path: Path) -> None:
     made = {"certify": [f"assay-{arguments[0]}{level}" + "-part" * part], **PACKS} if arguments else {}
     if verb == "new":
         made[verb] = [arguments[0]]
+    if verb == "release":
+        made[verb] = ["assay-release-onnxruntime"]
     if verb == "offer":
         made[verb] = [f"assay-{arguments[0]}-offers"]
     made |= {"export": ["cases"], "judge": ["assay-judged.json"]}

@@ -87,7 +87,7 @@ def execute(program: bytes, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor
 
 
 def device(program: bytes, inputs: Sequence[Any]) -> list[Any]:
-    """The same for arrays, as a device program has it."""
+    """The outputs likewise, of arrays and as arrays: a device program."""
     return [x.numpy() for x in execute(program, [*map(torch.from_numpy, inputs)])]
 
 
