@@ -14,7 +14,7 @@ from npu_assay.conformance.backend.loading import (
     target,
 )
 from npu_assay.conformance.backend.sources import backend_files
-from npu_assay.conformance.devices.place import HERE, Place
+from npu_assay.conformance.devices.place import DEVICE, HERE, Place
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,12 @@ class About:
 
 def about(spec: str, tools: Sequence[str], place: Place = HERE) -> About:
     """Load a backend and say what it is. Raises UsageError for one that does not load, or lacks a tool."""
-    from npu_assay.conformance.devices.placing import load_placed, versions_there  # loads torch
+    from npu_assay.conformance.devices.placing import command_of, load_placed, versions_there  # loads torch
 
     backend = load_placed(spec, place)
-    versions = installed_tools(backend, tools) | versions_there(backend, backend.distributions) | place.told
+    command = command_of(backend.runtime)  # of --device, or of the backend's record
+    device = {} if command is None else {DEVICE: command.command}
+    versions = installed_tools(backend, tools) | versions_there(backend, backend.distributions) | device
     return About(
         backend.name, backend.table, versions, backend_sources(spec), needed_path(spec), highest_level(backend)
     )
