@@ -100,7 +100,7 @@ COMMANDS: Mapping[str, Told] = {
         (("assay reduce model.pt2 --backend xnnpack --of undelegated --out part.py", ""),),
     ),
     "release": Told(
-        "Compare two releases of a package: documents, tags, numbers, findings.",
+        "Show what changed between two releases of a package.",
         (
             ("assay release executorch==1.5.0 executorch==1.5.1", "all its backends, all cases"),
             ("assay release openvino==2026.3.0 openvino==2026.4.1 --smoke", "a few cases"),

@@ -67,8 +67,8 @@ def diff_(a: str, b: str, as_json: bool, page: bool, documents: bool) -> None:
         from npu_assay.conformance.table import load_table  # help starts without
         from npu_assay.conformance.table.changes import changes
 
-        if (as_json or documents) and page:
-            raise UsageError("--page: found --json or --documents, too, expected one of them")
+        if page and (as_json or documents):
+            raise UsageError(f"--{'json' if as_json else 'documents'} and --page: found both, expected one of them")
         if documents:
             from npu_assay.conformance.table.published.documents import document_changes  # help starts without
 

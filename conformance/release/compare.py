@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,11 +9,14 @@ from npu_assay.conformance.common.errors import UsageError, failing
 from npu_assay.conformance.common.files import write_all
 from npu_assay.conformance.compare.difference import compare
 from npu_assay.conformance.release.environments import Environment, made
-from npu_assay.conformance.release.known import known
+from npu_assay.conformance.release.known import Answers, known
 from npu_assay.conformance.release.packages import Release
 from npu_assay.conformance.release.page import Found
-from npu_assay.conformance.release.runs import Asked, named, record
+from npu_assay.conformance.release.runs import Asked, Say, named, record
 from npu_assay.conformance.table.published.documents import document_changes
+
+SCRIPTS = "findings.json"  # what the scripts of findings showed in a release
+TOLD = 10  # findings between two lines of progress
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class Request:
     pages: Path | None = None
 
 
-def compared(request: Request, say: Callable[[str], None]) -> Found:
+def compared(request: Request, say: Say) -> Found:
     """Compare two releases, saying what is known of each backend as soon as it is. Raises UsageError."""
     if request.old.name != request.new.name:
         raise UsageError(f"{request.old}, {request.new}: found two packages, expected two releases of one")
@@ -48,27 +50,36 @@ def compared(request: Request, say: Callable[[str], None]) -> Found:
         sides.append(made(release, request.kept))
     found.sizes = (sides[0].size, sides[1].size)
     for backend in request.old.package.backends:
-        _ask(request, sides, backend, found)
+        _ask(request, sides, backend, found, say)
         said = found.differences[backend].conclusion if backend in found.differences else found.not_asked[backend]
         say(f"{backend}: {said}")
         _write(request.folder, found)
     if request.pages is not None:
-        found.known = known(sides[0], sides[1], request.pages)
+        answers = [Answers(side, _folder(request, side) / SCRIPTS) for side in sides]
+        for each in known(answers[0], answers[1], request.old.package, request.pages, request.asked.again):
+            found.known.append(each)
+            if len(found.known) % TOLD == 0:
+                say(f"known findings: {len(found.known)} asked")
         say("known findings: " + (", ".join(f"{count} {what}" for what, count in found.statuses.items()) or "none"))
     _write(request.folder, found)
     return found
 
 
-def _ask(request: Request, sides: list[Environment], backend: str, found: Found) -> None:
+def _ask(request: Request, sides: list[Environment], backend: str, found: Found, say: Say) -> None:
     runs = []
     for side in sides:
-        folder = request.folder / f"{side.release.name}-{side.release.version}" / backend.replace(":", ".")
+        folder = _folder(request, side) / backend.replace(":", ".")
         try:
-            runs.append(named(record(side, backend, request.asked, folder), str(side.release)))
+            runs.append(named(record(side, backend, request.asked, folder, say), str(side.release)))
         except UsageError as error:
             found.not_asked[backend] = f"{side.release}: {error}"
             return
     found.differences[backend] = compare(*runs)
+
+
+def _folder(request: Request, side: Environment) -> Path:
+    """The folder of a release's records."""
+    return request.folder / f"{side.release.name}-{side.release.version}"
 
 
 def _write(folder: Path, found: Found) -> None:

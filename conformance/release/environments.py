@@ -33,6 +33,12 @@ class Environment:
         return str(self.folder / "bin" / "python")
 
     @property
+    def made_of(self) -> str:
+        """What it was made of; "" where that is not known."""
+        made = self.folder / MADE
+        return made.read_text(encoding="utf-8") if made.is_file() else ""
+
+    @property
     def variables(self) -> dict[str, str]:
         """Environment variables of a process in it that imports this suite."""
         return {**os.environ, "PYTHONPATH": str(Path(npu_assay.__file__).parent.parent)}
@@ -53,7 +59,7 @@ def made(release: Release, kept: Path) -> Environment:
     folder = kept / f"{release.name}-{release.version}"
     found = Environment(release, folder)
     wanted = "\n".join((release.source, *_beside(release), *release.package.alone, sys.version, ""))
-    if (folder / MADE).is_file() and (folder / MADE).read_text(encoding="utf-8") == wanted:
+    if found.made_of == wanted:
         return found
     with failing(folder, "cannot be made"):
         shutil.rmtree(folder, ignore_errors=True)

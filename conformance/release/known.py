@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -10,11 +12,15 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Lock
 
 import npu_assay
 from npu_assay.conformance.common.errors import UsageError
+from npu_assay.conformance.common.files import write_all
+from npu_assay.conformance.common.shapes import OF_ANY_KEY, check_shape
 from npu_assay.conformance.findings import Finding, findings
 from npu_assay.conformance.release.environments import Environment
+from npu_assay.conformance.release.packages import Package
 from npu_assay.files import read_regular
 
 PAGES = Path(npu_assay.__file__).parent.parent / "docs" / "reports"
@@ -44,19 +50,45 @@ class Known:
         return STATUSES.get((self.old, self.new), UNKNOWN)
 
 
-def known(old: Environment, new: Environment, pages: Path) -> list[Known]:
-    """Every finding of the package's backends, by name, after its script was run in both environments."""
-    of = [each for each in findings().values() if each.releases.keys() & old.release.package.backends.keys()]
+class Answers:
+    """What scripts showed in an environment, kept in a file: an interrupted comparison goes on."""
+
+    def __init__(self, environment: Environment, file: Path) -> None:
+        self._environment, self._file, self._lock = environment, file, Lock()
+        try:
+            found = json.loads(read_regular(file, LARGEST))
+            check_shape(found, {OF_ANY_KEY: [str]})
+        except (OSError, ValueError, RecursionError):
+            found = {}
+        self._known: dict[str, list[str]] = found
+
+    def shown(self, script: str, again: bool = False) -> tuple[str, str]:
+        """What a script shows, and why nothing can be told, if so. again: also where that is known."""
+        key = hashlib.sha256(f"{self._environment.made_of}\n{script}".encode()).hexdigest()
+        if again or len(self._known.get(key, ())) != 2:
+            answer = list(_shown(self._environment, script))
+            with self._lock:
+                self._known[key] = answer
+                self._file.parent.mkdir(parents=True, exist_ok=True)
+                write_all({self._file: json.dumps(self._known, indent=1, sort_keys=True) + "\n"})
+        status, why = self._known[key]
+        return status, why
+
+
+def known(old: Answers, new: Answers, package: Package, pages: Path, again: bool) -> Iterator[Known]:
+    """Every finding of the package's backends, by name, as its script shows it in both environments."""
+    of = [each for each in findings().values() if each.releases.keys() & package.backends.keys()]
+    ask = partial(_known, old=old, new=new, pages=pages, again=again)
     with ThreadPoolExecutor(2) as pool:
-        return list(pool.map(partial(_known, old=old, new=new, pages=pages), sorted(of, key=lambda each: each.name)))
+        yield from pool.map(ask, sorted(of, key=lambda each: each.name))
 
 
-def _known(finding: Finding, old: Environment, new: Environment, pages: Path) -> Known:
+def _known(finding: Finding, old: Answers, new: Answers, pages: Path, again: bool) -> Known:
     try:
         script = _script(pages / f"{finding.page}.md")
     except UsageError as error:
         return Known(finding.name, finding.page, finding.severity, UNKNOWN, UNKNOWN, str(error))
-    (before, why), (after, why_now) = _shown(old, script), _shown(new, script)
+    (before, why), (after, why_now) = old.shown(script, again), new.shown(script, again)
     return Known(finding.name, finding.page, finding.severity, before, after, why_now or why)
 
 

@@ -48,7 +48,7 @@ class Found:
     documents: Sequence[Change] | None = None
     differences: dict[str, Difference] = field(default_factory=dict)
     not_asked: dict[str, str] = field(default_factory=dict)
-    known: Sequence[Known] = ()
+    known: list[Known] = field(default_factory=list)
 
     @property
     def same(self) -> bool:

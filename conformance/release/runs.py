@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from npu_assay.conformance.record.names import CERTIFICATE, JOURNAL
 from npu_assay.conformance.release.environments import Environment
 
 ENDED = (0, 1)  # exit codes of a run that wrote its record
+PROGRESS = re.compile(r"\d+/\d+ cases\b.*")  # what a run prints as it goes
+Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,7 @@ class Asked:
     again: bool = False
 
 
-def record(environment: Environment, backend: str, asked: Asked, folder: Path) -> Run:
+def record(environment: Environment, backend: str, asked: Asked, folder: Path, say: Say) -> Run:
     """The record of a backend in an environment; one that is there of the same suite and cases is taken as it is.
 
     Raises UsageError with what the run says where it has none, such as that a module is missing.
@@ -35,12 +38,11 @@ def record(environment: Environment, backend: str, asked: Asked, folder: Path) -
     if not asked.again and (found := _there(environment, asked, folder)) is not None:
         return found
     resume = ("--resume",) if (folder / JOURNAL).is_file() and not (folder / CERTIFICATE).is_file() else ()
-    done = _certify(environment, backend, asked, folder, resume)
-    if resume and done.returncode not in ENDED:  # it was of another run
-        done = _certify(environment, backend, asked, folder, ())
-    if done.returncode not in ENDED:
-        said = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
-        raise UsageError(said[-1].removeprefix("assay: ") if said else f"its run ended with {done.returncode}")
+    code, said = _certify(environment, backend, asked, folder, resume, say)
+    if resume and code not in ENDED:  # it was of another run
+        code, said = _certify(environment, backend, asked, folder, (), say)
+    if code not in ENDED:
+        raise UsageError(said.removeprefix("assay: ") or f"its run ended with {code}")
     return read_run(folder)
 
 
@@ -56,8 +58,9 @@ def _there(environment: Environment, asked: Asked, folder: Path) -> Run | None:
 
 
 def _certify(
-    environment: Environment, backend: str, asked: Asked, folder: Path, options: Sequence[str]
-) -> subprocess.CompletedProcess[str]:
+    environment: Environment, backend: str, asked: Asked, folder: Path, options: Sequence[str], say: Say
+) -> tuple[int, str]:
+    """The exit code of a run, and the last line that it prints; how far it is, is said as it goes."""
     package, selection = environment.release.package, asked.selection
     inside = package.inside
     command = [environment.python if inside else sys.executable, "-P", "-m", "npu_assay", "certify", backend]
@@ -65,7 +68,14 @@ def _certify(
     command += [*package.options, *options, *([] if inside else ["--python", environment.python])]
     command += ["--smoke"] * selection.smoke + ([] if selection.expression is None else ["-k", selection.expression])
     command += [] if selection.variations is None else ["--variations", selection.variations]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment.variables)
+    pipe, last = subprocess.PIPE, ""
+    with subprocess.Popen(command, stdout=pipe, stderr=subprocess.STDOUT, text=True, env=environment.variables) as run:
+        assert run.stdout is not None
+        for line in filter(None, map(str.strip, run.stdout)):
+            last = line
+            if PROGRESS.fullmatch(line):
+                say(f"{backend}, {environment.release}: {line}")
+    return run.returncode, last
 
 
 def named(run: Run, name: str) -> Run:

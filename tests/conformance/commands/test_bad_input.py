@@ -58,6 +58,7 @@ LINES = [
     "reach neutron --of nosuch",
     "mutate neutron -k nosuch",
     "characterize neutron -k nosuch",
+    "release executorch==1.5.1 nosuch==1.0",
     "export neutron out -k nosuch",
     "export neutron junk.toml -k abs",
     "table lint nosuch",

@@ -28,6 +28,7 @@ def make():
 """
 PUBLISHED = "operator,constraints\naten.neg.default,\n"
 ASKED = ("fake_backend:backend", "-k", NEG)
+RELEASES = ("onnxruntime==1.31.1", "onnxruntime==1.32.0", "-k", "aten.abs.default/operator/accept/baseline")
 WAYS = {  # each output of a command -> arguments with OUT, and a file that is there afterwards ("" for OUT itself)
     "attest --out": (("run", "--key", "key.pem", "--out", OUT), ""),
     "board --out": (("run", "--out", OUT), "index.html"),
@@ -44,6 +45,10 @@ WAYS = {  # each output of a command -> arguments with OUT, and a file that is t
     "package --out": (("run", "--out", OUT), ""),
     "reach --out": (("neutron", "-k", "aten.abs.default/operator/accept/baseline", "-n", "1", "--out", OUT), ""),
     "reduce --out": (("net:make", "--backend", "xnnpack", "--of", "op", "--op", "relu", "--out", OUT), ""),
+    "release --out": (
+        (*RELEASES, "--findings", "none", "--environments", "kept", "-n", "1", "--out", OUT),
+        "release.html",
+    ),
     "report --out": (("run", "--out", OUT), ""),
     "run --out": (("add.pte", "--random", "0", "--out", OUT), ""),
     "table import --out": (("published.csv", "--name", "some", "--out", OUT), ""),

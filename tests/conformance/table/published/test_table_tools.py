@@ -163,7 +163,11 @@ def test_the_tables_that_ship_are_clean(name: str) -> None:
     lines = result.output.splitlines()
     unknown = [line for line in lines if "the suite has no cases for this operator" in line]
     reasons = {rule.unchecked for rule in load_table(name).own.definitions if rule.unchecked}
-    told = [line for line in lines if "no case checks it" in line and line.rpartition(": ")[2] in reasons]
+    told = [
+        line
+        for line in lines
+        if "no case checks it" in line and line.partition(" checks it in ")[2].partition(": ")[2] in reasons
+    ]
     assert len(unknown) + len(told) == len(lines) - 1
     assert all("while_loop" in line or "cond" in line or "ne." in line or "select_scatter" in line for line in unknown)
 
