@@ -129,14 +129,7 @@ def certify(
         postpone()  # before anything that makes fake tensors is loaded
         from npu_assay.conformance.commands.debugging import check_alone, debug_one
 
-        others = {
-            "--fuzz": fuzz,
-            "--junit": junit,
-            "--out": out,
-            "--resume": resume or None,
-            "--scheduler": scheduler,
-            "--since": since,
-        }
+        others = {"--fuzz": fuzz, "--junit": junit, "--out": out, "--resume": resume or None, "--scheduler": scheduler}
         placed_at = {f"--{name.replace('_', '-')}": value or None for name, value in where.items()}
         check_alone(others | placed_at | {"--since": since, "--shard": shard, "--waivers": waivers})
         debug_one(backend, table, (expression, smoke, seed), level, ("vela",) if with_vela else ())

@@ -21,6 +21,11 @@ def describe(error: BaseException) -> str:
     return _encodable(f"{type_name(error)}:{said and f' {said}'}{place}")
 
 
+def last_line(text: str) -> str:
+    """The last line with something in it, which is where a program says why it ended; "" where there is none."""
+    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
+
+
 def type_name(found: object) -> str:
     """Return the name of a value's type as Python keeps it: its metaclass may give out another one, or none."""
     name: str = type.__dict__["__name__"].__get__(type(found))

@@ -56,11 +56,11 @@ def html(found: Difference) -> str:
 
 
 def _rendered(name: str, found: Difference, most: int, shown: Callable[[Any], Any] = visible) -> str:
-    def side(text: str | None) -> str:
-        return beginning(side_text(text), most)
+    def shortened(text: str | None) -> str:
+        return side(text, most)
 
     def table_of(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-        return markdown_table(titles, ([code(side(cell)) for cell in row] for row in rows), " --- |")
+        return markdown_table(titles, ([code(shortened(cell)) for cell in row] for row in rows), " --- |")
 
     return rendered(
         "compare",
@@ -77,9 +77,14 @@ def _rendered(name: str, found: Difference, most: int, shown: Callable[[Any], An
         code=code,
         most=CASES,
         outcome_text=outcome_text,
-        side=side,
+        side=shortened,
         table_of=table_of,
     )
+
+
+def side(text: str | None, most: int = TEXT) -> str:
+    """One side of a change in words, of which a page shows so many characters."""
+    return beginning(side_text(text), most)
 
 
 def head(run: Run) -> tuple[str, str, str, str]:

@@ -171,10 +171,11 @@ class Fuzz:
 
 @dataclass(frozen=True)
 class Kept:
-    """Answers of an earlier record that were not asked for again: how many, and how many were, which were alike.
+    """Answers that a run took from an earlier record.
 
-    why: what kept the others from being kept, where none is. record: the sha256 of the earlier results, whose run was
-    made on that date. Both are what a file says that others may have written.
+    cases: how many were taken. again: how many more were asked again, to compare. why: the reason, where none was
+    taken, else "". record: the sha256 of the earlier results; made: the date of their run. The record is a file that
+    others may have written.
     """
 
     cases: int
@@ -187,10 +188,8 @@ class Kept:
         of = f"of the record of {self.made} (results sha256 {self.record[:12]})"
         if self.why and not self.cases:
             return f"no answer {of} is kept: {self.why}"
-        again = f"{self.again} more of it were asked again and are alike"
-        return (
-            f"{self.cases} answers are those {of}; {again}{f' (of a shard none is kept: {self.why})' * bool(self.why)}"
-        )
+        but = f" (of a shard none is kept: {self.why})" if self.why else ""
+        return f"{self.cases} answers are those {of}; {self.again} more of it were asked again and are alike{but}"
 
 
 @dataclass(frozen=True)

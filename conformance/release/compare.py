@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from npu_assay.conformance.common.errors import UsageError, failing
@@ -12,7 +12,7 @@ from npu_assay.conformance.release.environments import Environment, made
 from npu_assay.conformance.release.known import Answers, known
 from npu_assay.conformance.release.packages import Release
 from npu_assay.conformance.release.page import Found
-from npu_assay.conformance.release.runs import Asked, Say, named, record
+from npu_assay.conformance.release.runs import Asked, Say, record
 from npu_assay.conformance.table.published.documents import document_changes
 
 SCRIPTS = "findings.json"  # what the scripts of findings showed in a release
@@ -21,7 +21,7 @@ TOLD = 10  # findings between two lines of progress
 
 @dataclass(frozen=True)
 class Request:
-    """What `assay release` was asked for.
+    """A comparison of two releases.
 
     folder: for the pages and records. kept: for environments. documents: two folders, or files, of published tables.
     pages: the folder with the pages of findings; None asks for no finding.
@@ -70,7 +70,7 @@ def _ask(request: Request, sides: list[Environment], backend: str, found: Found,
     for side in sides:
         folder = _folder(request, side) / backend.replace(":", ".")
         try:
-            runs.append(named(record(side, backend, request.asked, folder, say), str(side.release)))
+            runs.append(replace(record(side, backend, request.asked, folder, say), name=str(side.release)))
         except UsageError as error:
             found.not_asked[backend] = f"{side.release}: {error}"
             return

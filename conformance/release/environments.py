@@ -13,6 +13,7 @@ from importlib.metadata import PackageNotFoundError, distributions, requires, ve
 from pathlib import Path
 
 import npu_assay
+from npu_assay.conformance.common.describing import last_line
 from npu_assay.conformance.common.errors import UsageError, failing
 from npu_assay.conformance.release.packages import Release
 
@@ -34,7 +35,7 @@ class Environment:
 
     @property
     def made_of(self) -> str:
-        """What it was made of; "" where that is not known."""
+        """The text of what pip installed in it; "" while it is not whole."""
         made = self.folder / MADE
         return made.read_text(encoding="utf-8") if made.is_file() else ""
 
@@ -55,7 +56,7 @@ class Environment:
 
 
 def made(release: Release, kept: Path) -> Environment:
-    """The environment of a release, which is made where there is none. Raises UsageError where pip cannot."""
+    """Return the environment of a release, after making it if it is not there. Raises UsageError with what pip says."""
     folder = kept / f"{release.name}-{release.version}"
     found = Environment(release, folder)
     wanted = "\n".join((release.source, *_beside(release), *release.package.alone, sys.version, ""))
@@ -67,8 +68,10 @@ def made(release: Release, kept: Path) -> Environment:
         limits = kept / f"{folder.name}-limits.txt"
         limits.write_text("".join(f"{each}\n" for each in _here(release)), encoding="utf-8")
     _run([sys.executable, "-m", "venv", str(folder)], folder)
-    _run([found.python, *PIP, "-c", str(limits), release.source, *_beside(release)], folder)
-    if alone := [_pinned(name) for name in release.package.alone if name != release.name]:
+    alone = [release.source if name == release.name else _pinned(name) for name in release.package.alone]
+    usual = [*_beside(release), *([] if release.source in alone else [release.source])]
+    _run([found.python, *PIP, "-c", str(limits), *usual], folder)
+    if alone:
         _run([found.python, *PIP, "--no-deps", *alone], folder)
     with failing(folder, "cannot be made"):
         (folder / MADE).write_text(wanted, encoding="utf-8")
@@ -78,18 +81,18 @@ def made(release: Release, kept: Path) -> Environment:
 def _run(command: Sequence[str], folder: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        said = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
-        raise UsageError(f"{folder}: cannot be made: {said[-1] if said else f'exit code {done.returncode}'}")
+        said = last_line(done.stdout + done.stderr) or f"exit code {done.returncode}"
+        raise UsageError(f"{folder}: cannot be made: {said}")
 
 
 def _beside(release: Release) -> list[str]:
-    """What is installed besides, at the versions here: all that the suite needs where it runs there itself."""
+    """Requirements besides the release, at the versions here; those of the suite too, where it runs there itself."""
     suite = [name for name in _needed() if name != release.name] if release.package.inside else []
     return [_pinned(name) for name in (*suite, *release.package.beside)]
 
 
 def _needed() -> Iterator[str]:
-    """What the suite asks for without extras."""
+    """Names of the distributions that the suite requires without extras."""
     for text in requires(SUITE) or ():
         if "extra ==" not in text:
             yield re.split(r"[\s\[<>=!~;(]", text)[0]

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 from threading import Lock
 
 import npu_assay
+from npu_assay.conformance.common.describing import last_line
 from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.common.files import write_all
 from npu_assay.conformance.common.shapes import OF_ANY_KEY, check_shape
@@ -31,7 +32,7 @@ SEGMENTATION_FAULT, ABORT = -11, -6
 SHOWS, GONE, UNKNOWN = "shows", "does not show", "cannot be asked"
 SAID = "the fault shows"
 STATUSES = {(SHOWS, SHOWS): "still there", (SHOWS, GONE): "gone", (GONE, SHOWS): "came", (GONE, GONE): "in neither"}
-"""What the two answers of a script mean together; anything else cannot be told."""
+"""The status of a finding by what its script shows in the old and the new release; with any other it is UNKNOWN."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class Known:
 
 
 class Answers:
-    """What scripts showed in an environment, kept in a file: an interrupted comparison goes on."""
+    """The answers of scripts in one environment, in a file, so that an interrupted comparison does not ask again."""
 
     def __init__(self, environment: Environment, file: Path) -> None:
         self._environment, self._file, self._lock = environment, file, Lock()
@@ -63,7 +64,7 @@ class Answers:
         self._known: dict[str, list[str]] = found
 
     def shown(self, script: str, again: bool = False) -> tuple[str, str]:
-        """What a script shows, and why nothing can be told, if so. again: also where that is known."""
+        """SHOWS, GONE or UNKNOWN, and for UNKNOWN the reason. again: run the script also where its answer is known."""
         key = hashlib.sha256(f"{self._environment.made_of}\n{script}".encode()).hexdigest()
         if again or len(self._known.get(key, ())) != 2:
             answer = list(_shown(self._environment, script))
@@ -92,28 +93,31 @@ def _known(finding: Finding, old: Answers, new: Answers, pages: Path, again: boo
     return Known(finding.name, finding.page, finding.severity, before, after, why_now or why)
 
 
+def scripts(text: str) -> list[str]:
+    """The Python blocks of a page, in their order."""
+    return re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
 def _script(page: Path) -> str:
     """The first script of a page. Raises UsageError."""
     try:
         text = read_regular(page, LARGEST).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{page.name}: no page ({error})") from error
-    scripts: Sequence[str] = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    if not scripts:
+    if not (found := scripts(text)):
         raise UsageError(f"{page.name}: no script")
-    return scripts[0]
+    return found[0]
 
 
 def _shown(environment: Environment, script: str) -> tuple[str, str]:
-    """What a script shows in an environment, and why nothing can be told, if so."""
+    """SHOWS, GONE or UNKNOWN, after running a script in an environment, and for UNKNOWN the reason."""
     ends = list(_ends(environment, script))
     code, said = ends[-1]
     if code == 0:
         return GONE, ""
     if code == ABORT or (code == 1 and SAID in said):
         return SHOWS, ""
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    return UNKNOWN, lines[-1] if lines else f"exit code {code}"
+    return UNKNOWN, last_line(said) or f"exit code {code}"
 
 
 def _ends(environment: Environment, script: str) -> Iterator[tuple[int, str]]:

@@ -12,11 +12,11 @@ from npu_assay.conformance.record.levels import COMPILES, NUMBERS, TAGS
 
 @dataclass(frozen=True)
 class Package:
-    """What the suite asks of a distribution.
+    """How a distribution's releases are asked.
 
     backends: names for `assay certify`, each with the level that it is asked for. inside: the suite itself runs in the
     environment, as the package is imported there; else only the device program does. beside: what else is installed, at
-    the version that is installed here, if it is. alone: of these, what is installed without what it asks for.
+    the version that is installed here, if it is. alone: the same, without dependencies; it may name the package itself.
     options: of `assay certify`.
     """
 

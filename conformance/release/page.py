@@ -1,4 +1,4 @@
-"""What a comparison of two releases found, as one page, one Markdown and one JSON."""
+"""A comparison of two releases as one HTML page, one Markdown page and one JSON file."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from typing import Any
 
+from npu_assay.conformance.common.escaped import Lines, beginning
 from npu_assay.conformance.common.grouping import grouped_by
 from npu_assay.conformance.common.markup import code, markdown_table
 from npu_assay.conformance.common.templating import rendered
 from npu_assay.conformance.compare.difference import Difference
-from npu_assay.conformance.compare.difference_groups import Group, groups_by_row, happened
+from npu_assay.conformance.compare.difference_groups import groups_by_row, happened
+from npu_assay.conformance.compare.difference_pages import CASES, TEXT, markdown, side
 from npu_assay.conformance.findings import findings
 from npu_assay.conformance.record.results import NOT_PASSED
 from npu_assay.conformance.release.known import Known
@@ -20,8 +22,7 @@ from npu_assay.conformance.release.packages import Release
 from npu_assay.conformance.table.changes import Change
 
 MARKDOWN, PAGE, JSON = "release.md", "release.html", "release.json"
-SHOWN = 20  # changes of a row, and cases of a change
-SIDE = 300  # characters of one side
+CHANGE = ("where", "what", "before", "now")
 CANDIDATE = ("backend", "row", "check", "shortest case", "cases", "what it says")
 KNOWN = ("finding", "severity", "before", "now", "status", "why it cannot be asked")
 
@@ -52,7 +53,7 @@ class Found:
 
     @property
     def same(self) -> bool:
-        """Whether nothing changed that was asked."""
+        """Whether documents, answers and statuses of findings are alike in both releases."""
         statuses = {each.status for each in self.known}
         changed = any(found.changes for found in self.differences.values()) or bool(self.documents)
         return not changed and not statuses & {"gone", "came"}
@@ -81,19 +82,29 @@ class Found:
             name,
             found=self,
             rows={backend: list(groups_by_row(each)) for backend, each in self.differences.items()},
-            candidate_heads=CANDIDATE,
-            candidate_rows=[astuple(each) for each in self.candidates],
-            known_heads=KNOWN,
-            known_rows=[
-                (each.name, each.severity, each.old, each.new, each.status, each.why[:SIDE]) for each in self.known
-            ],
+            tables=self._tables(),
             happened=happened,
-            side=_side,
+            markdown=lambda each: Lines(markdown(each)),
+            side=side,
             code=code,
-            as_code=lambda rows: [[code(str(cell)) if cell != "" else "" for cell in row] for row in rows],
-            most=SHOWN,
-            table_of=markdown_table,
+            most=CASES,
+            table_of=lambda heads, rows: markdown_table(heads, ([code(str(cell)) for cell in row] for row in rows)),
         )
+
+    def _tables(self) -> list[tuple[str, str, Sequence[str], list[tuple[object, ...]]]]:
+        """What stands before the backends: title, explanation, headings and rows."""
+        known = [(each.name, each.severity, each.old, each.new, each.status, side(each.why)) for each in self.known]
+        candidates = list(map(astuple, self.candidates))
+        return [
+            (
+                "Documents",
+                "rows, precisions and sentences as printed",
+                CHANGE,
+                list(map(astuple, self.documents or ())),
+            ),
+            ("Newly failing", "passed before, and no case of a known finding", CANDIDATE, candidates),
+            ("Known findings", "what the script on each page shows", KNOWN, list(known)),
+        ]
 
     def as_json(self) -> dict[str, Any]:
         """All of it as plain data."""
@@ -120,11 +131,5 @@ def _candidates(backend: str, found: Difference, told: set[str]) -> list[Candida
     made = []
     for (row, check), each in groups.items():
         result, failure = min(each, key=lambda pair: (len(pair[0].case), pair[0].case))
-        made.append(Candidate(backend, row, check, result.case, len(each), failure.message[:SIDE]))
+        made.append(Candidate(backend, row, check, result.case, len(each), beginning(failure.message, TEXT)))
     return sorted(made, key=lambda each: -each.cases)
-
-
-def _side(group: Group) -> str:
-    """Equal changes in one line."""
-    what = group.what or f"{group.before[:SIDE]} -> {group.after[:SIDE]}"
-    return what.replace("\n", " ")

@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from npu_assay.conformance.backend.environment import suite_sources
@@ -23,7 +23,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Asked:
-    """What of every backend is asked. again: also where there is a record of it."""
+    """The cases that every backend is asked. again: also where there is a record of them."""
 
     selection: Selection
     workers: int
@@ -51,10 +51,9 @@ def _there(environment: Environment, asked: Asked, folder: Path) -> Run | None:
         found = read_run(folder)
     except UsageError:
         return None
-    stated = found.certificate
-    same = stated.environment.get(environment.release.name, environment.release.version) == environment.release.version
-    same = same and stated.suite["sources"] == suite_sources()
-    return found if same and stated.selection == asked.selection else None
+    stated, version = found.certificate, environment.release.version
+    known = stated.environment.get(environment.release.name, version), stated.suite["sources"], stated.selection
+    return found if known == (version, suite_sources(), asked.selection) else None
 
 
 def _certify(
@@ -76,8 +75,3 @@ def _certify(
             if PROGRESS.fullmatch(line):
                 say(f"{backend}, {environment.release}: {line}")
     return run.returncode, last
-
-
-def named(run: Run, name: str) -> Run:
-    """A run under the name of its release, as pages show it."""
-    return replace(run, name=name)

@@ -6,7 +6,7 @@ import datetime
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from npu_assay import __version__
@@ -27,7 +27,7 @@ from npu_assay.conformance.isolation.judge import load_judges
 from npu_assay.conformance.isolation.limits import LIMITS, Limits
 from npu_assay.conformance.isolation.pool import ProcessPool
 from npu_assay.conformance.programs.graph import Case
-from npu_assay.conformance.record.certificate import PATH, SCHEMA, Certificate, Fuzz, Selection, conclude
+from npu_assay.conformance.record.certificate import PATH, SCHEMA, Certificate, Fuzz, Kept, Selection, conclude
 from npu_assay.conformance.record.folder import check_target, results_text, sha256, write_package
 from npu_assay.conformance.record.journal import Identity, journal
 from npu_assay.conformance.record.levels import COMPILES, NUMBERS, reaches
@@ -110,7 +110,7 @@ def assay(request: Request, progress: Progress, today: Callable[[], datetime.dat
         written = stack.enter_context(journal(request.folder, made.identity, cases, request.resume, request.level))
         results, since = list(written.finished), None
         if earlier is not None:
-            known_before, since = keep(earlier, made.certificate((), (), today(), None), table, cases, run)
+            known_before, since = keep(earlier, made.certificate((), (), today()), table, cases, run)
             for result in known_before.values():
                 written.add(result)
                 results.append(result)
@@ -129,10 +129,7 @@ def assay(request: Request, progress: Progress, today: Callable[[], datetime.dat
             fuzzed = fuzz(record, asked, request.folder, _known(request, path).programs, run, progress.finished)
     check_unchanged(suite)
     results.sort(key=lambda result: result.case)
-    certificate = replace(
-        made.certificate(cases, results, today(), fuzzed.fuzz if fuzzed else None),
-        kept=since,
-    )
+    certificate = made.certificate(cases, results, today(), fuzzed.fuzz if fuzzed else None, since)
     report = make_report(certificate, table, results, cases, fuzzed.failures if fuzzed else ())
     texts = {RESULTS: results_text(results), TABLE: table_file.decode(), **reports(report)}
     write_package(request.folder, texts, certificate)
@@ -270,7 +267,12 @@ class _Made:
         return dict(sorted(found.items()))
 
     def certificate(
-        self, cases: Sequence[Case], results: Sequence[CaseResult], today: datetime.date, fuzz: Fuzz | None
+        self,
+        cases: Sequence[Case],
+        results: Sequence[CaseResult],
+        today: datetime.date,
+        fuzz: Fuzz | None = None,
+        kept: Kept | None = None,
     ) -> Certificate:
         """The certificate of the finished run."""
         request, table = self.request, self.table
@@ -296,4 +298,5 @@ class _Made:
             objections=verdict.objections,
             fuzz=fuzz,
             level=request.level,
+            kept=kept,
         )

@@ -11,6 +11,8 @@ from pathlib import Path
 
 from places import ROOT
 
+from npu_assay.conformance.release import known
+
 REPORTS = ROOT / "docs" / "reports"
 LONGEST = 20
 """Lines that a script of a finding may have."""
@@ -48,8 +50,8 @@ def text(page: str) -> str:
 
 
 def scripts(page: str) -> list[str]:
-    """The Python blocks of a page, in their order."""
-    return re.findall(r"^```python\n(.*?)^```$", text(page), re.MULTILINE | re.DOTALL)
+    """The scripts of a page of docs/reports."""
+    return known.scripts(text(page))
 
 
 def installs(content: str) -> list[str]:
