@@ -163,8 +163,8 @@ def test_anything_else_is_one_error(text: str, says: str) -> None:
     assert done.exit_code == 2 and "expected two releases of one" in done.output
 
 
-def test_an_environment_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By pip, of what the package needs; what pip says is the error, and a broken one is made again."""
+def commands(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """What would be called to make an environment."""
     calls: list[list[str]] = []
 
     def called(command: list[str], folder: Path) -> None:
@@ -172,6 +172,12 @@ def test_an_environment_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
         folder.mkdir(exist_ok=True)
 
     monkeypatch.setattr(environments, "_run", called)
+    return calls
+
+
+def test_an_environment_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By pip, of what the package needs; what pip says is the error, and a broken one is made again."""
+    calls = commands(monkeypatch)
     wanted = release("onnxruntime==1.32.0")
     found = made(wanted, tmp_path)
     assert found.folder == tmp_path / "onnxruntime-1.32.0" and len(calls) == 2
@@ -183,6 +189,15 @@ def test_an_environment_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (found.folder / environments.MADE).unlink()
     made(wanted, tmp_path)
     assert len(calls) == 4
+
+
+def test_what_pins_older_versions_is_installed_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The release itself, too, where it is one of these."""
+    calls = commands(monkeypatch)
+    made(release("tosa-tools==2026.5.0"), tmp_path)
+    _, usual, alone = calls
+    assert "tosa-tools==2026.5.0" in alone and "--no-deps" in alone
+    assert not [word for word in usual if word.startswith("tosa-tools")]
 
 
 def test_what_pip_says_is_the_error(tmp_path: Path) -> None:
