@@ -208,12 +208,16 @@ def _module(where: str, name: str) -> object:
 def _attribute(where: str, module: object, name: str) -> object:
     if not name:
         raise BackendSpecError(f"{where}: expected module:attribute, found no attribute")
-    with _loading(where, getattr(module, "__name__", "")):
-        missing = not hasattr(module, name)  # a module's own __getattr__ may import, and raise anything
-    if missing:
-        public = [key for key in dir(module) if not key.startswith("_")]
-        raise BackendSpecError(f"{where}: its module has no {name!r}{nearest(name, public)}{_folder_hint(module)}")
-    found: object = getattr(module, name)
+    with _loading(where, getattr(module, "__name__", "")):  # a module's own __getattr__ may import, and raise anything
+        try:
+            found: object = getattr(module, name)
+        except AttributeError:
+            public = [key for key in dir(module) if not key.startswith("_")]
+            if name in public:  # it is there, and something that making it needs is not
+                raise
+            raise BackendSpecError(
+                f"{where}: its module has no {name!r}{nearest(name, public)}{_folder_hint(module)}"
+            ) from None
     return found
 
 

@@ -42,7 +42,13 @@ class Environment:
     @property
     def variables(self) -> dict[str, str]:
         """Environment variables of a process in it that imports this suite."""
-        return {**os.environ, "PYTHONPATH": str(Path(npu_assay.__file__).parent.parent)}
+        return {**self.active, "PYTHONPATH": str(Path(npu_assay.__file__).parent.parent)}
+
+    @property
+    def active(self) -> dict[str, str]:
+        """Environment variables of a process in it: its commands are found first, such as the flatc of ExecuTorch."""
+        path = os.pathsep.join((str(self.folder / "bin"), os.environ.get("PATH", os.defpath)))
+        return {**os.environ, "VIRTUAL_ENV": str(self.folder), "PATH": path}
 
     @property
     def size(self) -> int:

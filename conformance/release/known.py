@@ -126,7 +126,15 @@ def _ends(environment: Environment, script: str) -> Iterator[tuple[int, str]]:
         with TemporaryDirectory() as folder:
             command = [environment.python, "-P", "-c", script]
             try:
-                done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=SECONDS, check=False)
+                done = subprocess.run(
+                    command,
+                    cwd=folder,
+                    env=environment.active,
+                    capture_output=True,
+                    text=True,
+                    timeout=SECONDS,
+                    check=False,
+                )
             except subprocess.TimeoutExpired:
                 yield 124, f"no end in {SECONDS:g} seconds"
                 return

@@ -57,6 +57,15 @@ def test_an_editable_package_comes_before_the_folder_of_its_project(work: Path, 
     assert found.stderr == "assay: backend 'some_npu:backend': its module has no 'backend'; known: WHERE\n"
 
 
+def test_what_a_backend_needs_and_a_release_lacks_is_named(tmp_path: Path) -> None:
+    """`__getattr__` of a module may make a backend; that it fails does not mean that there is none."""
+    make = "def __dir__():\n    return ['backend']\ndef __getattr__(name):\n    return str.copied_for_a_delegate\n"
+    (tmp_path / "some_npu.py").write_text(make)
+    found = Environment(tmp_path / "environment").run(*SHOW, cwd=tmp_path)
+    assert found.returncode == 2
+    assert "AttributeError: type object 'str' has no attribute 'copied_for_a_delegate'" in found.stderr
+
+
 def test_an_installed_package_comes_before_a_module_of_its_name(work: Path, tmp_path: Path) -> None:
     environment = Environment(tmp_path / "environment")
     environment.install("-e", "some_npu", cwd=work)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from copy import deepcopy
 from typing import Any
 
 import torch
@@ -52,7 +53,8 @@ def partitioner(**options: Any) -> Any:
 
 def compiled(program: ExportedProgram, specs: list[Any]) -> bytes:
     """The `.pte` file of a program that only calls the delegate."""
-    result = XnnpackBackend.preprocess(XnnpackBackend.copy_exported_program_for_preprocess(program, specs), specs)
+    copied: Any = getattr(XnnpackBackend, "copy_exported_program_for_preprocess", None)  # since 1.5
+    result = XnnpackBackend.preprocess(copied(program, specs) if copied else deepcopy(program), specs)
     module = LoweredBackendModule(program, BACKEND_ID, result.processed_bytes, specs, result.data_store_output)
     return bytes(module.buffer(memory_planning=_with_room))
 

@@ -29,6 +29,7 @@ SCRIPTS = {
     "went": "import os\nif os.environ['SIDE'] == '1':\n    print('the fault shows: it'); raise SystemExit(1)",
     "came": "import os\nif os.environ['SIDE'] == '2':\n    print('the fault shows: it'); raise SystemExit(1)",
     "dies": "import os\nos.abort()",
+    "calls": "import subprocess\nraise SystemExit(subprocess.run(['own-command']).returncode)",
     "cannot": "import no_such_module",
     "quiet": "raise SystemExit(1)",
 }
@@ -37,6 +38,7 @@ STATUSES = {
     "went": "gone",
     "came": "came",
     "dies": "still there",
+    "calls": "still there",
     "cannot": "cannot be asked",
     "quiet": "cannot be asked",
     "unwritten": "cannot be asked",
@@ -53,6 +55,9 @@ def fake(folder: Path, version: str) -> Environment:
     path = f"{folder}:{SHARED}:$PYTHONPATH"
     python.write_text(f'#!/bin/sh\nSIDE={version} PYTHONPATH="{path}" exec {sys.executable} "$@"\n')
     python.chmod(0o755)
+    command = folder / "bin" / "own-command"
+    command.write_text("#!/bin/sh\necho the fault shows; exit 1\n")
+    command.chmod(0o755)
     return Environment(Release("changing-npu", version, f"changing-npu=={version}"), folder)
 
 
