@@ -13,6 +13,8 @@ Scale = float | tuple[float, ...]
 
 ZERO = torch.zeros((), dtype=torch.float64)
 """The error of an exact tensor; recognized by identity, so that exact inputs cost no second run."""
+BEYOND = 2.0**100
+"""Stands for infinity: beyond every range, and small enough to calculate with."""
 
 
 class GoldenError(ValueError):

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from npu_assay.reference.affine import Affine
-from npu_assay.reference.golden.bounded import Bounded, Scale
+from npu_assay.reference.golden.bounded import BEYOND, Bounded, Scale
 from npu_assay.reference.golden.error_bound import ErrorBound
 from npu_assay.reference.golden.special import anything
 
@@ -41,8 +41,6 @@ def groupwise(codes: Tensor, scales: tuple[float, ...], group: int) -> Bounded:
     return Bounded(numbers * steps.to(torch.float64).repeat_interleave(group, 1), error)
 
 
-BEYOND = 2.0**100
-"""Stands for infinity: beyond every range, and small enough to calculate with."""
 SMALLEST_STEP = 2.0**-12
 """The smallest step that a program chooses at run time: what PT2E's observers use."""
 
@@ -105,15 +103,17 @@ def quantised(b: Bounded, y: Affine, error_bound: ErrorBound, *, on_grid: bool =
 
 
 def _numbers(b: Bounded) -> Bounded:
-    """The reals with numbers beyond every range in the place of infinities, which saturate, and any in that of NaN.
+    """The reals with numbers beyond every range in the place of larger ones, which saturate, and any in that of NaN.
 
-    IEEE 754 leaves open what a conversion to integers makes of NaN (5.8), and so does torch.
+    IEEE 754 leaves open what a conversion to integers makes of NaN (5.8), and so does torch. A larger number in steps
+    may be infinite, and so may its error, of which the difference would be NaN.
     """
-    if bool(b.value.isfinite().all()):
+    if bool((b.value.abs() <= BEYOND).all()):
         return b
-    value = b.value.nan_to_num(0.0, BEYOND, -BEYOND)
-    error = torch.where(b.value.isnan(), math.inf, torch.where(b.value.isinf(), b.error.nan_to_num(0.0), b.error))
-    return Bounded(value, error, b.scale, b.axis)
+    value = b.value.nan_to_num(0.0, BEYOND, -BEYOND).clamp_(-BEYOND, BEYOND)
+    error = torch.where(b.value.isinf(), b.error.nan_to_num(0.0), b.error)
+    error = torch.where(b.value.isfinite() & (b.value.abs() - b.error > BEYOND), 0.0, error)
+    return Bounded(value, torch.where(b.value.isnan(), math.inf, error), b.scale, b.axis)
 
 
 @dataclass(frozen=True)

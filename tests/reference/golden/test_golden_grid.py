@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import sys
 
+import pytest
 import torch
 
 from npu_assay.reference.affine import Affine
@@ -35,3 +37,19 @@ def test_infinities_saturate_and_what_is_not_a_number_becomes_any_code() -> None
     y, x = Affine(0.1, 100), Bounded(torch.tensor([math.inf, -math.inf, math.nan, 1.0], dtype=torch.float64))
     codes = legal_codes(x, y, quantise_float32(x, y.scale32))
     assert codes.low.tolist() == [127, -128, -128, 110] and codes.high.tolist() == [127, -128, 127, 110]
+
+
+@pytest.mark.parametrize("scale", [2.0**-126, 1e-6, 1.0, 2.0**60])
+def test_numbers_beyond_every_range_have_codes(scale: float) -> None:
+    """A real that is finite may be infinite in steps, and its error as well: the exponential of a code of 16 bits."""
+    ends = [2.0**99, 1e200, 1e304, sys.float_info.max, math.inf]
+    values = torch.tensor([*ends, *(-end for end in ends), math.nan], dtype=torch.float64)
+    for error in (0.0, 1e-16, 0.5, 2.0):
+        x = Bounded(values, (values.abs() * error).nan_to_num(math.inf))
+        y = Affine(scale, 3)
+        codes = legal_codes(x, y, quantise_float32(x, y.scale32))
+        assert bool(((y.qmin <= codes.low) & (codes.low <= codes.nearest)).all())
+        assert bool(((codes.nearest <= codes.high) & (codes.high <= y.qmax)).all())
+        assert float(codes.ambiguous().sum()) <= 255 * len(values)
+        if error < 1:  # sure to be above the range, or below it
+            assert codes.low[1:4].tolist() == [127.0] * 3 and codes.high[6:9].tolist() == [-128.0] * 3
