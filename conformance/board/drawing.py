@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 
 from npu_assay.conformance.board.digest import TALLY, Digest
+from npu_assay.conformance.board.readiness import RIGHT, Readiness
 from npu_assay.conformance.board.tracks import Track
 from npu_assay.conformance.common.escaped import counted, plain
 
@@ -16,10 +18,25 @@ TONES = {"yes": COLORS["pass"], "faint": "#4a5a78", "no": COLORS["fail"]}
 
 def badge(found: Digest) -> str:
     """The verdict of a run as a badge for other pages. It loads no other file."""
-    left = plain(f"{found.backend} against {found.table}@{found.version}")
-    right = plain(found.verdict)
+    return _badge(f"{found.backend} against {found.table}@{found.version}", found.verdict, TONES[found.tone])
+
+
+def ready_badge(found: Digest, ready: Readiness) -> str:
+    """How many operators of a run have which level, as a badge: "int8 40 at 4, 2 at 1"."""
+    counts = [(name, counts) for name, counts in ready.precisions.items()]
+    said = [f"{name} {_counts(of)}".strip() for name, of in counts]
+    lowest = min((at for _, of in counts for at, count in enumerate(of) if count), default=0)
+    tone = "yes" if lowest >= RIGHT else "faint" if lowest else "no"
+    return _badge(f"{found.backend}: operators by level", "; ".join(said) or "refused", TONES[tone])
+
+
+def _counts(of: Sequence[int]) -> str:
+    return ", ".join(f"{count} at {level}" for level, count in reversed([*enumerate(of)]) if count)
+
+
+def _badge(left: str, right: str, color: str) -> str:
+    left, right = plain(left), plain(right)
     a, b = (round(GLYPH * len(text)) + 12 for text in (left, right))
-    color = TONES[found.tone]
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{a + b}" height="20" viewBox="0 0 {a + b} 20" role="img" '
         f'aria-label="{escape(left)}: {escape(right)}"><title>{escape(left)}: {escape(right)}</title>'

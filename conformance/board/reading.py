@@ -23,7 +23,7 @@ from npu_assay.conformance.record.names import CERTIFICATE, JOURNAL, LIMITS, Pac
 from npu_assay.files import read_regular, write_whole
 
 CACHE = ".assay-board.json"
-SCHEMA = f"6 of {__version__}"
+SCHEMA = f"7 of {__version__}"
 ALONE = 4  # runs that one process reads before others help
 
 
@@ -42,6 +42,7 @@ class Read:
     name: str
     release: str
     digest: Digest
+    path: Path = Path()
 
 
 @dataclass(frozen=True)
@@ -99,14 +100,15 @@ def read(runs: Sequence[Asked], folder: Path, workers: int) -> tuple[Runs, dict[
         else:
             entries[str(one.path)] = entry
     cases = {key: tuple(ids) for key, ids in old["cases"].items()}
-    for one, (entry, ids) in zip(todo, _each(_entry, [one.path for one in todo], workers), strict=True):
+    for one, (entry, ids) in zip(todo, for_all(_entry, [one.path for one in todo], workers), strict=True):
         entries[str(one.path)] = entry
         if ids is not None:
             cases[entry["digest"]["cases"]] = ids
-    return _runs(runs, entries, cases, {one.path for one in todo})
+    found, cache = _runs(runs, entries, cases, {one.path for one in todo})
+    return found, {**cache, "ready": old["ready"]}
 
 
-def _each(act: Callable[[Path], Any], paths: Sequence[Path], workers: int) -> list[Any]:
+def for_all(act: Callable[[Path], Any], paths: Sequence[Path], workers: int) -> list[Any]:
     """The results of `act` for all paths, by several processes if there are many."""
     if workers == 1 or len(paths) <= ALONE:
         return [act(path) for path in paths]
@@ -162,7 +164,7 @@ def _unchanged(path: Path, entry: Any) -> dict[str, Any] | None:
 
 def _cache(path: Path) -> dict[str, Any]:
     """The cache of an earlier build; an empty one for anything that this version did not write."""
-    empty: dict[str, Any] = {"schema": SCHEMA, "runs": {}, "cases": {}, "pages": []}
+    empty: dict[str, Any] = {"schema": SCHEMA, "runs": {}, "cases": {}, "ready": {}, "pages": []}
     try:
         data = json.loads(read_regular(path, LARGEST))
         if data["schema"] != SCHEMA:
@@ -205,7 +207,7 @@ def _runs(
             continue
         found = of_data(entry["digest"])
         release = one.label or found.version
-        first = known.setdefault((release, found.certificate), Read(name, release, found))
+        first = known.setdefault((release, found.certificate), Read(name, release, found, one.path))
         if first.name != name:
             again.append((name, first.name))
         else:

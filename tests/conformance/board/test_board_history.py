@@ -15,6 +15,7 @@ from board_runs import DAY, HOSTILE, ROWS, case, result, results, three, write
 from npu_assay.conformance.board import reading
 from npu_assay.conformance.board.building import build
 from npu_assay.conformance.board.reading import CACHE, asked, read
+from npu_assay.conformance.board.ready_runs import Asking
 from npu_assay.conformance.board.tracks import FAILS, GONE, MENDED, NEW, TAGS, natural, slug, tracks
 from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.record.archive import archive_bytes
@@ -159,11 +160,11 @@ def test_slugs_are_file_names_of_their_own() -> None:
 def test_the_same_runs_give_the_same_bytes(tmp_path: Path) -> None:
     paths = three(tmp_path / "runs")
     build([str(path) for path in paths], tmp_path / "one")
-    build([str(path) for path in paths], tmp_path / "two", 2)
+    build([str(path) for path in paths], tmp_path / "two", Asking(workers=2))
     build([str(path) for path in paths[::-1]], tmp_path / "three")
     build([str(path) for path in paths], tmp_path / "one")
     one = files(tmp_path / "one")
-    assert one == files(tmp_path / "two") == files(tmp_path / "three") and len(one) == 6
+    assert one == files(tmp_path / "two") == files(tmp_path / "three") and len(one) == 8
 
 
 def test_what_is_unchanged_is_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
