@@ -8,6 +8,7 @@ import click
 
 from npu_assay.conformance.commands.shared import out, plain, today, usage_errors
 from npu_assay.conformance.common.escaped import counted
+from npu_assay.conformance.record.names import STANDARD
 
 ATTESTED, REFUSED = 0, 1
 
@@ -22,11 +23,20 @@ ATTESTED, REFUSED = 0, 1
     help="Sign with this private key, Ed25519 in PEM without a password (openssl genpkey -algorithm ed25519).",
 )
 @out("Write the attestation here; to DIR/attestation.json if left out, which 'assay package' packs.")
-def attest(folder: Path, key: Path, out: Path | None) -> None:
+@click.option(
+    "--predicate",
+    "kinds",
+    metavar="KIND",
+    type=click.Choice(list(STANDARD)),
+    multiple=True,
+    help="Sign a statement for other tools beside it: test-result of in-toto, or vsa of SLSA. Can be given again.",
+)
+def attest(folder: Path, key: Path, out: Path | None, kinds: tuple[str, ...]) -> None:
     """Sign the certificate of a results folder, or of an archive of one: an in-toto statement in a DSSE envelope.
 
     Its subjects are the run's files and all files that the backend is made of. Who has the public key checks it with
-    'assay verify --key'. Another key's signature is added to those that stand there.
+    'assay verify --key'. Another key's signature is added to those that stand there, also in the statements for other
+    tools, which are files beside it.
 
     Exit codes: 0 signed (certified or not), 1 the folder's files contradict each other, 2 usage or data error.
     """
@@ -47,8 +57,8 @@ def attest(folder: Path, key: Path, out: Path | None) -> None:
         if found.problems or found.certificate is None or found.verdict is None:
             click.echo(f"{folder}: not signed")
             raise SystemExit(REFUSED)
-        envelope = write(contents, found.certificate, signer, target)
-    signatures = counted(len(envelope.signatures), "signature")
-    click.echo(f"{target}: {signatures}, the last by {signer.verifier.keyid}")
+        envelopes = write(contents, found.certificate, signer, target, kinds)
+    for path, envelope in envelopes.items():
+        click.echo(f"{path}: {counted(len(envelope.signatures), 'signature')}, the last by {signer.verifier.keyid}")
     click.echo(verdict_text(found.certified, found.verdict.counts, found.certificate.level))
     raise SystemExit(ATTESTED)

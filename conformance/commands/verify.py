@@ -57,7 +57,7 @@ class Cases(click.IntRange):
     "--attestation",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Read the signature from this file; from attestation.json of the folder if left out.",
+    help="Read the signature from this file of 'assay attest'; from those in the folder if left out.",
 )
 @click.option(
     "--rerun",
@@ -127,7 +127,7 @@ def verify(
         from npu_assay.conformance.commands.verify_rerun import run_again
         from npu_assay.conformance.commands.verify_signature import signed as signed_by
         from npu_assay.conformance.debug.lazy_dynamo import postpone
-        from npu_assay.conformance.record.names import ATTESTATION
+        from npu_assay.conformance.record.names import ATTESTATION, STANDARD
         from npu_assay.conformance.record.read import read_contents
         from npu_assay.conformance.verify.signing import read_public_key
         from npu_assay.conformance.verify.verification import verify_contents
@@ -143,8 +143,9 @@ def verify(
         found = verify_contents(contents, day, table)
         _print_found(found)
         signed = None if verifier is None else signed_by(contents, found, verifier, asked)
-        if verifier is None and ATTESTATION in contents.files:
-            click.echo(f"note: {ATTESTATION} was not checked: --key FILE does")
+        for name in (ATTESTATION, *STANDARD.values()):
+            if verifier is None and name in contents.files:
+                click.echo(f"note: {name} was not checked: --key FILE does")
         again = None
         if cases is not None and found.certificate is not None and not found.problems:
             again = run_again(contents, found.certificate, asked, day)

@@ -9,7 +9,6 @@ import click
 
 from npu_assay.conformance.commands.shared import plain
 from npu_assay.conformance.commands.verify_options import Asked
-from npu_assay.conformance.record.names import ATTESTATION
 
 if TYPE_CHECKING:
     from npu_assay.conformance.record.certificate import Certificate
@@ -23,12 +22,15 @@ FILES = 3  # differing files of a backend
 
 def signed(contents: Contents, found: Verification, verifier: Verifier, asked: Asked) -> Checked:
     """Check the signature, and print what speaks against it and whether the backend that is here is the signed one."""
-    from npu_assay.conformance.verify.attestation import Checked, check, read_attestation  # slow to load
+    from npu_assay.conformance.verify.attestation import Checked, check, check_all, read_attestation  # slow to load
 
-    data = contents.files.get(ATTESTATION) if asked.attestation is None else read_attestation(asked.attestation)
+    data = None if asked.attestation is None else read_attestation(asked.attestation)
     if found.certificate is None:
         return Checked(verifier.keyid, ("there is no certificate that it can be of",))
-    checked = check(contents, found.certificate, verifier, data)
+    if data is None:
+        checked = check_all(contents, found.certificate, verifier)
+    else:
+        checked = check(contents, found.certificate, verifier, data)
     for problem in checked.problems:
         click.echo(f"problem: {plain(problem)}")
     if checked.problems:

@@ -13,15 +13,17 @@ FUZZ_JOURNAL = "fuzz.partial.jsonl"
 RESULTS = "results.jsonl"
 CERTIFICATE = "certificate.json"
 ATTESTATION = "attestation.json"  # of `assay attest`, once the run is over
+TEST_RESULT, VSA = "test-result", "vsa"  # the kinds of standard attestations
+STANDARD: Mapping[str, str] = {kind: f"attestation.{kind}.json" for kind in (TEST_RESULT, VSA)}
 TABLE = "table.toml"
 REPORTS = ("drift.json", "junit.xml", "report.md", "report.html")
 # In the order in which a new run removes them.
-FILES = (CERTIFICATE, ATTESTATION, RESULTS, FUZZ, TABLE, *REPORTS, JOURNAL)
+FILES = (CERTIFICATE, ATTESTATION, *STANDARD.values(), RESULTS, FUZZ, TABLE, *REPORTS, JOURNAL)
 
 MIB = 2**20
 LIMITS: Mapping[str, int] = {
     CERTIFICATE: 32 * MIB,
-    ATTESTATION: 64 * MIB,
+    **dict.fromkeys((ATTESTATION, *STANDARD.values()), 64 * MIB),
     TABLE: MIB,
     RESULTS: 1024 * MIB,
     FUZZ: 1024 * MIB,

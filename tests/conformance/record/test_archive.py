@@ -19,12 +19,22 @@ from npu_assay.conformance.record import archive
 from npu_assay.conformance.record.archive import MEMBERS as ALL
 from npu_assay.conformance.record.archive import archive_bytes, read_archive
 from npu_assay.conformance.record.certificate import Selection, certificate_text, read_certificate
-from npu_assay.conformance.record.names import ATTESTATION, CERTIFICATE, FUZZ, RESULTS, TABLE, Contents, PackageError
+from npu_assay.conformance.record.names import (
+    ATTESTATION,
+    CERTIFICATE,
+    FUZZ,
+    RESULTS,
+    STANDARD,
+    TABLE,
+    Contents,
+    PackageError,
+)
 from npu_assay.conformance.record.read import read_folder
 from npu_assay.conformance.verify.verification import verify
 from tests.conformance.record.test_package import NEG, TODAY, run
 
-MEMBERS = tuple(name for name in ALL if name not in (FUZZ, ATTESTATION))  # of a run without random programs
+OPTIONAL = (FUZZ, ATTESTATION, *STANDARD.values())
+MEMBERS = tuple(name for name in ALL if name not in OPTIONAL)  # of a run without random programs
 SMALL = {name: f"{name}\n".encode() * 3 for name in MEMBERS}
 
 
