@@ -59,6 +59,7 @@ COMMANDS: Mapping[str, Told] = {
         ),
     ),
     "attest": Told("Sign a run's certificate.", (("assay attest assay-neutron --key private.pem", ""),)),
+    "submit": Told("Check that a submission is complete.", (("assay submit --check submission", ""),)),
     "package": Told("Make one archive of a run.", (("assay package assay-neutron", "assay-neutron.zip"),)),
     "drift": Told(
         "Compare a table with what the backend did.",

@@ -47,6 +47,7 @@ from npu_assay.conformance.verify.metrics import limit_problem
 from npu_assay.conformance.verify.result import result_problem
 
 SHOWN = 10  # problems listed before the rest is only counted
+UNSHIPPED = "the suite ships no table"  # how a note begins
 
 
 @dataclass(frozen=True)
@@ -286,7 +287,7 @@ def _notes(changed: Sequence[str], table: Table | None) -> tuple[str, ...]:
         return tuple(notes)
     shipped = next((path for path in FOLDER.glob("*.toml") if path.stem == table.title), None)
     if shipped is None:
-        notes.append(f"the suite ships no table {table.title}: --table FILE says which it must be")
+        notes.append(f"{UNSHIPPED} {table.title}: --table FILE says which it must be")
     elif hashlib.sha256(shipped.read_bytes()).hexdigest() != table.sha256:
         notes.append(f"{TABLE} differs from the table {table.title} that ships with the suite")
     return tuple(notes)

@@ -80,6 +80,8 @@ LINES = [
     "verify run --rerun 1 --key nosuch",
     "attest run --key junk.pem",
     "attest nosuch --key junk.pem",
+    "submit --check nosuch",
+    "submit --check junk.toml",
     "package nosuch",
     "package run --out run/inside.zip",
     "package run --out junk.toml/run.zip",

@@ -25,6 +25,7 @@ from npu_assay.conformance.record import certificate, results
 from npu_assay.conformance.table import ROW, TOP, load_table
 from npu_assay.conformance.table.changes import Change
 from npu_assay.conformance.verify import attestation, rerun_record
+from npu_assay.conformance.verify.submission import Problem
 
 PAGE = ROOT / "docs" / "files.md"
 WORDS = {str: "text", int: "whole number", float: "number", bool: "true or false", dict: "object", list: "list"}
@@ -117,6 +118,8 @@ def printed() -> dict[str, set[str]]:
         "`assay table coverage --json`": set(plain(table, ())),
         "`assay table diff --json`, each": {each.name for each in fields(Change)},
         "`assay inspect --json`": set(SUMMARY),
+        "`assay submit --check --json`": {"complete", "records", "problems"},  # as test_submission.py finds them
+        "a problem of it": set(Problem._fields),
         "a line of `assay reach --out`": set(Met("case", "end", "stage").as_data()),
     }
 
