@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from npu_assay.conformance.common.errors import UsageError, nearest
 from npu_assay.conformance.common.memory import once
 
 WORD = "regression"
@@ -80,16 +81,48 @@ def processor_flags() -> frozenset[str]:
     return frozenset(CPU.read_text(encoding="utf-8").split() if CPU.exists() else ())
 
 
-def not_shown_here(backend: str, cases: Collection[str]) -> tuple[Finding, ...]:
-    """The findings in a backend whose cases are among these, and that this machine's processor cannot show."""
-    told = (one for one in findings().values() if backend in one.releases and one.flags)
-    return tuple(one for one in told if set(one.cases) & set(cases) and not processor_flags() & set(one.flags))
+THERE, GONE, NOT_JUDGED, UNASKED = "still there", "not there", "not judged", "cannot be asked"
+"""What a run says of a finding: one of its cases fails; all pass; none was decided here; none was run."""
+
+
+def statuses(backend: str, expression: str | None, results: Mapping[str, str]) -> Iterator[tuple[Finding, str, str]]:
+    """Each finding in a backend that an expression of `-k` asks for, its status, and why it has no other.
+
+    results: the status of every case that was run. Without a word for findings in the expression, those alone whose
+    cases passed as this machine's processor cannot show them.
+    """
+    words = set((expression or "").lower().replace("(", " ").replace(")", " ").split())
+    for one in findings().values():
+        if backend not in one.releases:
+            continue
+        status, why = _status(one, results)
+        if words & {WORD, f"{WORD}/{one.name}"} or (one.flags and status == NOT_JUDGED):
+            yield one, status, why
+
+
+def _status(finding: Finding, results: Mapping[str, str]) -> tuple[str, str]:
+    found = {results[case] for case in finding.cases if case in results}
+    if not found:
+        return UNASKED, finding.without or "its cases were not run"
+    if "fail" in found:
+        return THERE, ""
+    if finding.flags and not processor_flags() & set(finding.flags):
+        return NOT_JUDGED, f"a processor with {finding.processor} shows it"
+    return (
+        (GONE, "") if found == {"pass"} else (NOT_JUDGED, f"the cases that ask for it are {', '.join(sorted(found))}")
+    )
 
 
 def regression(word: str) -> frozenset[str] | None:
-    """The ids of cases that a word of a `-k` expression stands for; None for any other word, and an unknown name."""
+    """The ids of cases that a word of a `-k` expression stands for; None for any other word.
+
+    Raises UsageError for the name of no finding.
+    """
     if word.lower() == WORD:
         return frozenset(case for finding in findings().values() for case in finding.cases)
     name = word.lower().removeprefix(f"{WORD}/")
-    found = findings().get(name) if name != word.lower() else None
-    return frozenset(found.cases) if found is not None else None
+    if name == word.lower():
+        return None
+    if name not in findings():
+        raise UsageError(f"-k {word!r}: no finding {name!r}{nearest(name, findings())}")
+    return frozenset(findings()[name].cases)

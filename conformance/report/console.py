@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from npu_assay.conformance.common.escaped import counted, listed, plain
-from npu_assay.conformance.findings import WORD, not_shown_here
+from npu_assay.conformance.findings import NOT_JUDGED, WORD, statuses
 from npu_assay.conformance.programs.variation_names import SIDE
 from npu_assay.conformance.record.certificate import UNDECIDED, Certificate, verdict_text
 from npu_assay.conformance.record.levels import NUMBERS, named, unjudged
@@ -125,10 +125,10 @@ def summary(console: Console, report: Report, folder: Path) -> None:
     _say(console, plain(f"report: {folder / 'report.html'}"), markup=False)
     _say(console, f"trust: {certificate.trust}: {TRUST_MEANS}", markup=False)
     level = certificate.level
+    is_judged = _print_statuses(console, certificate, report.results)
     if certificate.certified:
         _print_certified(console, name, certificate)
         return
-    is_judged = _print_not_shown(console, certificate.backend["spec"], report.results)
     if certificate.passed:
         headline = named("[bold green]PASSED[/]" if is_judged else "[bold yellow]NOT JUDGED[/]", level)
         _say(console, f"{headline}: {escape(name)}{unjudged(level)}")
@@ -137,13 +137,15 @@ def summary(console: Console, report: Report, folder: Path) -> None:
     _print_not_passed(console, name, certificate)
 
 
-def _print_not_shown(console: Console, backend: str, results: Sequence[CaseResult]) -> bool:
-    """The findings that passed as this machine's processor cannot show them; whether anything else was asked."""
-    passed = {result.case for result in results if result.status == "pass"}
-    hidden = not_shown_here(backend, passed)
-    for one in hidden:
-        _say(console, f"not judged on this machine: {WORD}/{one.name}, which a processor with {one.processor} shows")
-    return not hidden or any(result.case not in one.cases for one in hidden for result in results)
+def _print_statuses(console: Console, certificate: Certificate, results: Sequence[CaseResult]) -> bool:
+    """The findings that were asked for, each with its status; whether anything else was asked or was judged."""
+    backend, asked = certificate.backend["spec"], certificate.selection.expression
+    found = list(statuses(backend, asked, {result.case: result.status for result in results}))
+    for one, status, why in found:
+        told = f"{status}: {WORD}/{one.name}{why and f' ({why})'}; docs/reports/{one.page}.md"
+        _say(console, told, markup=False)
+    hidden = {case for one, status, _ in found if status == NOT_JUDGED for case in one.cases}
+    return not hidden or any(result.case not in hidden for result in results)
 
 
 def _print_not_passed(console: Console, name: str, certificate: Certificate) -> None:

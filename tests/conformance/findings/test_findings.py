@@ -6,21 +6,28 @@ import re
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 from unittest.mock import patch
 
 import pytest
 from click.testing import CliRunner
 from engine_runs import named
 from places import ROOT
-from rich.console import Console
 
 from npu_assay.conformance import findings as index
 from npu_assay.conformance.cli import main
-from npu_assay.conformance.findings import SEVERITIES, Finding, findings, regression
+from npu_assay.conformance.findings import (
+    GONE,
+    NOT_JUDGED,
+    SEVERITIES,
+    THERE,
+    UNASKED,
+    Finding,
+    findings,
+    regression,
+    statuses,
+)
 from npu_assay.conformance.programs.variation_names import is_variation
 from npu_assay.conformance.record.certificate import Selection, read_certificate
-from npu_assay.conformance.report.console import _print_not_shown
 from npu_assay.conformance.run.selection import all_cases, cases_of, select
 from npu_assay.conformance.table import load_table
 
@@ -175,8 +182,9 @@ def test_a_finding_selects_its_variations_once_whatever_is_asked(how: str | None
 
 def test_no_other_word_is_a_finding() -> None:
     assert regression("gelu-tanh") is None
-    assert regression("regression/none") is None
-    assert CliRunner().invoke(main, ["certify", "xnnpack", "-k", "regression/none"]).exit_code == 2
+    done = CliRunner().invoke(main, ["certify", "xnnpack", "-k", "regression/gelu-tan"])
+    assert done.exit_code == 2 and done.output.count("\n") == 1
+    assert "no finding 'gelu-tan', did you mean 'gelu-tanh'?" in done.output
     assert not any("regression" in case.id for case in all_cases(load_table("xnnpack@1.5")))
 
 
@@ -197,23 +205,47 @@ def test_our_own_backends_pass(spec: str, tmp_path: Path) -> None:
     assert not certificate.certified and certificate.selection.expression == "regression"
 
 
-class _Ran:
-    """A result, as far as the summary asks."""
-
-    def __init__(self, case: str, status: str = "pass") -> None:
-        self.case, self.status = case, status
+def shown(cases: dict[str, str], expression: str | None, backend: str = "executorch:xnnpack") -> dict[str, str]:
+    return {one.name: status for one, status, _ in statuses(backend, expression, cases)}
 
 
-@pytest.mark.parametrize(("flags", "shown"), [("fpu sse2", False), ("fpu avx512_fp16", True), ("fp asimdhp", True)])
-def test_what_a_processor_cannot_show_is_not_judged(flags: str, shown: bool, tmp_path: Path) -> None:
+def test_every_finding_that_is_asked_for_has_a_status() -> None:
+    told = FOUND["gelu-tanh"]
+    nothing = next(one for one in FOUND.values() if "executorch:xnnpack" in one.releases and not one.cases)
+    asked = "baseline or (regression/gelu-tanh)"
+    for status, expected in (("fail", THERE), ("pass", GONE), ("unspecified", NOT_JUDGED), ("undecided", NOT_JUDGED)):
+        assert shown(dict.fromkeys(told.cases, status), asked) == {"gelu-tanh": expected}
+    assert shown({}, asked) == {"gelu-tanh": UNASKED}
+    assert shown({told.cases[0]: "fail"}, None) == shown({told.cases[0]: "fail"}, "gelu") == {}
+    everything = shown({told.cases[0]: "fail"}, "regression")
+    assert everything.keys() == {each.name for each in FOUND.values() if "executorch:xnnpack" in each.releases}
+    assert everything.pop("gelu-tanh") == THERE and set(everything.values()) == {UNASKED}
+    ((_, _, why),) = statuses("executorch:xnnpack", f"regression/{nothing.name}", {})
+    assert why == nothing.without
+    assert shown(dict.fromkeys(told.cases, "fail"), "regression", "xnnpack") == {}
+
+
+@pytest.mark.parametrize(("flags", "shows"), [("fpu sse2", False), ("fpu avx512_fp16", True), ("fp asimdhp", True)])
+def test_what_a_processor_cannot_show_is_not_judged(flags: str, shows: bool, tmp_path: Path) -> None:
     (cpu := tmp_path / "cpuinfo").write_text(f"flags: {flags}\n")
-    told, console = FOUND["half-ends-early"], Console(record=True, width=200)
-    asked: list[Any] = [_Ran(case) for case in told.cases]
+    told = FOUND["half-ends-early"]
     with patch.object(index, "CPU", cpu):
         index.processor_flags.cache_clear()
-        judged = [_print_not_shown(console, "executorch:xnnpack", asked + more) for more in ([], [_Ran("other")])]
-        failed = _print_not_shown(console, "executorch:xnnpack", [_Ran(case, "fail") for case in told.cases])  # type: ignore[misc]
-        others = _print_not_shown(console, "xnnpack", asked)
+        passed, failed = (dict.fromkeys(told.cases, status) for status in ("pass", "fail"))
+        assert shown(passed, None) == ({} if shows else {told.name: NOT_JUDGED})
+        assert shown(passed, "regression/half-ends-early") == {told.name: GONE if shows else NOT_JUDGED}
+        assert shown(failed, "regression/half-ends-early") == {told.name: THERE}
     index.processor_flags.cache_clear()
-    assert (judged, failed, others) == ([shown, True], True, True)
-    assert console.export_text().count("not judged on this machine: regression/half-ends-early") == (0 if shown else 2)
+
+
+def test_a_run_says_a_line_for_each_finding(tmp_path: Path) -> None:
+    """Of a backend here, under the name of the one that has the findings."""
+    told = replace(FOUND["gelu-tanh"], releases={"xnnpack": "1"})
+    other = replace(told, name="other", cases=(), without="nothing asks for it")
+    with patch.object(index, "findings", lambda: {"gelu-tanh": told, "other": other}):
+        words = ["certify", "xnnpack", "-k", "regression", "-n", "1", "--out", str(tmp_path / "run")]
+        done = CliRunner().invoke(main, words)
+    assert "not there: regression/gelu-tanh; docs/reports/findings/gelu-tanh.md\n" in done.output
+    assert (
+        "cannot be asked: regression/other (nothing asks for it); docs/reports/findings/gelu-tanh.md\n" in done.output
+    )
