@@ -129,6 +129,30 @@ def test_severities_are_explained_where_findings_are_listed() -> None:
         assert f"| {word} | {meaning} |" in page
 
 
+def leading(text: str) -> list[str]:
+    """The pages that the list of silent faults names, each as often as it stands there."""
+    part = text.partition("## Silent, in a user's reach")[2].partition("\n## ")[0]
+    return sorted(re.findall(r"\]\(([\w./-]+)\.md\)$", part, re.MULTILINE))
+
+
+def silent() -> list[str]:
+    return sorted(
+        one.page
+        for one in FOUND.values()
+        if one.severity == "wrong numbers"
+        and not one.reach.startswith("an edge program")
+        and one.upstream.startswith("none ")
+    )
+
+
+def test_what_is_silent_in_reach_and_unreported_leads_the_list() -> None:
+    page = text("README")
+    assert page.index("## ") == page.index("## Silent, in a user's reach")
+    assert leading(page) == silent()
+    without = page.replace("(findings/tied-weights.md)", "(findings/two-batch-norms.md)")
+    assert leading(without) != silent()
+
+
 NAMED = {case for finding in FOUND.values() for case in finding.cases}
 
 
