@@ -25,6 +25,17 @@ from npu_assay.conformance.table.published.kinds import names_types, precisions,
 from npu_assay.conformance.table.published.names import meant_by, without_remark
 from npu_assay.conformance.table.published.vocabulary import Left
 
+SPACES = ("aten", "dim_order_ops", "quantized_decomposed", "torch", "nn", "F", "Tensor", "tosa", "tfl", "onnx")
+"""Namespaces that names of the suite's operators may have."""
+
+
+def _no_operator(name: str) -> str:
+    """The reason for a name that no operator has: its namespace, of which the suite has none, else the nearest names."""
+    space, sign, _ = name.partition(".")
+    if sign and space.isidentifier() and space not in SPACES:
+        return f"no operator of the suite, which has none of namespace {space!r}"
+    return f"no operator of the suite{nearest_operators(name, every_operator())}"
+
 
 @dataclass(frozen=True)
 class Promise:
@@ -92,8 +103,7 @@ class Rows:
             name, remark = without_remark(name)
             meant, unknown = meant_by(name)
         for each in unknown:
-            near = nearest_operators(each, every_operator())
-            self.left.append(Left(entry.line, each if meant else entry.printed, f"no operator of the suite{near}"))
+            self.left.append(Left(entry.line, each if meant else entry.printed, _no_operator(each)))
         types, constraints = ([], entry.constraints) if entry.has_kinds else types_in(entry.constraints)
         kinds = "\n".join(filter(None, (entry.kinds, *types)))
         self.left += [
