@@ -27,6 +27,7 @@ from npu_assay.conformance.table.published.columns import (
 from npu_assay.conformance.table.published.files import Block, Line
 from npu_assay.conformance.table.published.kinds import is_of_types, names_types
 from npu_assay.conformance.table.published.names import meant_by
+from npu_assay.conformance.table.published.vocabulary import words
 
 HEADINGS, LETTERS = 64, 200  # most headings of a table, letters of a name
 FEWEST = 2  # headings with a meaning
@@ -42,39 +43,44 @@ def copied(text: str) -> tuple[list[Block], Block] | None:
     while at < len(lines):
         meant = _headings(lines, at)
         body = _body(lines, at + len(meant)) if meant else []
-        rows = list(_rows(meant, body))
-        if rows:
+        starts = _starts(meant, body) if meant else []
+        if starts:
+            rows, end = list(_rows(meant, body, starts)), _last_end(meant, body, starts)
             tables.append([Line(lines[at].number, tuple(column.heading for column in meant)), *rows])
-            beside += body[_last_end(meant, body) :]
-        at += len(meant) + len(body) if rows else 1
-        beside += [] if rows else lines[at - 1 : at]
+            beside += body[end:]
+        at += len(meant) + len(body) if starts else 1
+        beside += [] if starts else lines[at - 1 : at]
     return (tables, beside) if tables else None
 
 
 def _headings(lines: Sequence[Line], at: int) -> tuple[Column, ...]:
     """The columns of a table whose headings begin here; () where none do."""
     cells = list[str]()
-    if columns(lines[at].cells)[0].meaning not in (OPERATOR, NAMESPACE):
+    first = lines[at].cells[0]
+    if columns([first])[0].meaning not in (OPERATOR, NAMESPACE) or re.search(r"[_.]", first) or meant_by(first)[0]:
         return ()
     for place in range(at, min(at + HEADINGS, len(lines))):
         text = lines[place].cells[0]
         if "|" in text or text.endswith((*SECTION, ".")) or len(text.split()) > WORDS_OF_HEADING:
             break
-        if text in cells or (cells and _begins_row(lines, place)):
+        if text in cells or (cells and _begins_row(lines, place, False)):
             break
         cells.append(text)
     found = columns(cells)
     while found and found[-1].meaning == OTHER:
         found = found[:-1]
     meanings = [column.meaning for column in found]
-    first = OPERATOR in meanings and meanings[: meanings.index(OPERATOR)] in ([], [NAMESPACE])
-    return found if first and len(set(meanings) - {OTHER}) >= FEWEST else ()
+    leads = OPERATOR in meanings and meanings[: meanings.index(OPERATOR)] in ([], [NAMESPACE])
+    return found if leads and len(set(meanings) - {OTHER}) >= FEWEST else ()
 
 
-def _begins_row(lines: Sequence[Line], at: int) -> bool:
-    """True for an operator's name; one that is not known has a sign in it, or types after it."""
+def _begins_row(lines: Sequence[Line], at: int, answers: bool) -> bool:
+    """True for an operator's name; one that is not known has a sign in it, or types after it.
+
+    answers: `full` may answer whether the one above is supported, and is no name.
+    """
     text = lines[at].cells[0]
-    if len(text) > LETTERS or names_types(text) or answered(text) is not None:
+    if len(text) > LETTERS or names_types(text) or (answers and answered(text) is not None):
         return False
     meant, unknown = meant_by(text)
     if meant:
@@ -92,23 +98,30 @@ def _body(lines: Sequence[Line], at: int) -> list[Line]:
 
 
 def _starts(meant: Sequence[Column], body: Sequence[Line]) -> list[int]:
-    lead = [column.meaning for column in meant].index(OPERATOR) if meant else 0
-    return [at - lead for at in range(lead, len(body)) if _begins_row(body, at)]
+    """Where rows begin: with an operator, or with one word as its namespace before it."""
+    lead = [column.meaning for column in meant].index(OPERATOR)
+    answers = any(column.meaning in (FLAG, SUPPORT) for column in meant)
+    found, at = list[int](), 0
+    while at + lead < len(body):
+        spaces = all(_NAME.fullmatch(line.cells[0]) for line in body[at : at + lead])
+        if spaces and _begins_row(body, at + lead, answers):
+            found.append(at)
+            at += lead
+        at += 1
+    return found
 
 
-def _last_end(meant: Sequence[Column], body: Sequence[Line]) -> int:
+def _last_end(meant: Sequence[Column], body: Sequence[Line], starts: Sequence[int]) -> int:
     """Where the last row ends: it has at most as many cells as there are headings, and no prose."""
-    start = _starts(meant, body)[-1]
+    start = starts[-1]
     most = min(start + len(meant), len(body))
     return next((at for at in range(start + 1, most) if _PROSE.fullmatch(body[at].cells[0])), most)
 
 
-def _rows(meant: Sequence[Column], body: Sequence[Line]) -> Iterator[Line]:
-    starts = _starts(meant, body)
-    if starts:
-        yield from (Line(line.number, line.cells) for line in body[: starts[0]])
-        for start, end in pairwise((*starts, _last_end(meant, body))):
-            yield Line(body[start].number, tuple(_placed(meant, [line.cells[0] for line in body[start:end]])))
+def _rows(meant: Sequence[Column], body: Sequence[Line], starts: Sequence[int]) -> Iterator[Line]:
+    yield from body[: starts[0]]
+    for start, end in pairwise((*starts, _last_end(meant, body, starts))):
+        yield Line(body[start].number, tuple(_placed(meant, [line.cells[0] for line in body[start:end]])))
 
 
 def _placed(meant: Sequence[Column], texts: Sequence[str]) -> list[str]:
@@ -127,7 +140,7 @@ def _placed(meant: Sequence[Column], texts: Sequence[str]) -> list[str]:
 
 def _fits(column: Column, text: str) -> bool:
     if column.meaning == KINDS:
-        return is_of_types(text) or answered(text) is False
+        return is_of_types(text) or text.lower() in words()["answers"]["nothing"]
     if column.meaning in (FLAG, SUPPORT):
         return answered(text) is not None
     return not is_of_types(text) and answered(text) is None

@@ -47,7 +47,7 @@ def _spelled(text: str) -> str:
     text = re.sub(r"\b(fp|bf|float|bfloat|u?int)[ -](4|8|16|32|64)\b", r"\1\2", text)
     text = re.sub(r"\b(?:s?int|s|i)?(4|8|16)\s?x\s?(?:s?int|s|i)?(4|8|16)\b", r"\1x\2", text)
     for activations, weights, pair in _PAIRS:
-        bits = rf"(?:\bint|\b)({{}})(?:[ -]?bits?)? {{}}s?\b"
+        bits = r"(?:\bint|\b)({})(?:[ -]?bits?)? {}s?\b"
         first, second = bits.format(activations, "activation"), bits.format(weights, "weight")
         for order in ((first, second), (second, first)):
             text = re.sub(r"\W+(?:and |with )?".join(order), pair, text)

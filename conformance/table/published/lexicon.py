@@ -15,8 +15,8 @@ from npu_assay.conformance.predicates.derived import DERIVED
 from npu_assay.conformance.predicates.evaluation import Undefined, truth, value
 from npu_assay.conformance.predicates.features import DIMENSIONS, Application, check_names
 from npu_assay.conformance.predicates.grammar import PredicateError, parse_predicate
-from npu_assay.conformance.predicates.operands import Operand
 from npu_assay.conformance.predicates.left_out import silent_without
+from npu_assay.conformance.predicates.operands import Operand
 from npu_assay.conformance.table.published.vocabulary import words
 from npu_assay.reference.golden.aten import canonical, optional_parameters
 

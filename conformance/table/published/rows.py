@@ -33,12 +33,12 @@ SPACES = ("aten", "dim_order_ops", "quantized_decomposed", "torch", "nn", "F", "
 
 
 def _forms(operators: Iterable[str]) -> frozenset[str]:
-    """The names of operators without that of a copy: `slice` is `slice_copy`, of which edge programs have the latter."""
+    """The names of operators, without `_copy`: edge programs have `slice_copy` for `slice`."""
     return frozenset(each.replace("_copy.", ".") for each in operators)
 
 
 def _no_operator(name: str, count: int) -> str:
-    """The reason for a name that no operator has: its namespace, of which the suite has none, else the nearest names."""
+    """The reason for a name that no operator has: a namespace without any, else the nearest names."""
     space, sign, _ = name.partition(".")
     if sign and space.isidentifier() and space not in SPACES:
         return f"no operator of the suite, which has none of namespace {space!r}"

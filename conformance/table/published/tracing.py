@@ -6,6 +6,7 @@ programs have it, and after the decompositions of the dispatcher.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import itertools
 import operator
@@ -23,6 +24,8 @@ from npu_assay.conformance.common.memory import keep, once
 
 SIDE, RANKS = 4, (4, 2, 3, 5)  # of the operands
 PARAMETERS, SIZES = 3, (4, 2, 1)  # most that a function needs after its operand; what a module is made with
+REFUSALS = (RuntimeError, TypeError, ValueError, LookupError, AttributeError, AssertionError, ArithmeticError)
+"""What torch raises for operands that a function does not take."""
 _PLACES = (
     (re.compile(r"(?:torch\.)?Tensor\."), Tensor),
     (re.compile(r"(?:(?:torch\.)?nn\.functional|F)\."), nn.functional),
@@ -74,19 +77,12 @@ def _operators(calls: Iterator[Callable[[Tensor], Any]]) -> tuple[str, ...]:
     with torch.random.fork_rng(devices=()), torch.no_grad(), warnings.catch_warnings(action="ignore"):
         for call, rank in itertools.product(calls, RANKS):
             x = torch.ones((SIDE,) * rank)
-            if rank in ranks or not _runs(call, x):
-                continue
-            ranks.add(rank)
-            found |= dict.fromkeys(itertools.chain.from_iterable(_of_call(call, x, early) for early in (True, False)))
+            with contextlib.suppress(*REFUSALS):
+                if rank not in ranks:
+                    call(x)
+                    ranks.add(rank)
+                    found |= dict.fromkeys((*_of_call(call, x, True), *_of_call(call, x, False)))
     return tuple(found)
-
-
-def _runs(call: Callable[[Tensor], Any], x: Tensor) -> bool:
-    try:
-        call(x)
-    except Exception:  # whatever torch's functions raise for operands of other ranks
-        return False
-    return True
 
 
 def _of_call(call: Callable[[Tensor], Any], x: Tensor, early: bool) -> Sequence[str]:
@@ -117,7 +113,5 @@ def _modules(kind: type[nn.Module]) -> Iterator[Callable[[Tensor], Any]]:
     """Modules of numbers for the parameters that have no default."""
     needed = [each for each in inspect.signature(kind).parameters.values() if each.default is each.empty]
     for size in SIZES:
-        try:
+        with contextlib.suppress(*REFUSALS):  # of a module that is made of something else
             yield kind(*[size] * len(needed)).eval()
-        except Exception:  # of a module that is made of something else
-            return
