@@ -7,29 +7,17 @@ types, yes or no, and the rest, which is its constraints. A heading of the page 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
-from npu_assay.conformance.table.published.columns import (
-    CONSTRAINTS,
-    FLAG,
-    KINDS,
-    NAMESPACE,
-    OPERATOR,
-    OTHER,
-    SECTION,
-    SUPPORT,
-    WORDS_OF_HEADING,
-    Column,
-    answered,
-    columns,
-)
+from npu_assay.conformance.table.published import columns as headings
+from npu_assay.conformance.table.published.columns import FLAG, KINDS, NAMESPACE, OPERATOR, OTHER, SUPPORT, answered
 from npu_assay.conformance.table.published.files import Block, Line
 from npu_assay.conformance.table.published.kinds import is_of_types, names_types
 from npu_assay.conformance.table.published.names import meant_by
 from npu_assay.conformance.table.published.vocabulary import words
 
-HEADINGS, LETTERS = 64, 200  # most headings of a table, letters of a name
+MOST, LETTERS = 64, 200  # headings of a table, letters of a name
 FEWEST = 2  # headings with a meaning
 _RULE = re.compile(r"[\s|:+=-]*")
 _NAME = re.compile(r"[A-Za-z_][\w.:]*")
@@ -44,29 +32,29 @@ def copied(text: str) -> tuple[list[Block], Block] | None:
         meant = _headings(lines, at)
         body = _body(lines, at + len(meant)) if meant else []
         starts = _starts(meant, body) if meant else []
-        if starts:
-            rows, end = list(_rows(meant, body, starts)), _last_end(meant, body, starts)
-            tables.append([Line(lines[at].number, tuple(column.heading for column in meant)), *rows])
-            beside += body[end:]
-        at += len(meant) + len(body) if starts else 1
-        beside += [] if starts else lines[at - 1 : at]
+        if not starts:
+            beside.append(lines[at])
+            at += 1
+            continue
+        end = _last_end(len(meant), body, starts[-1])
+        rows = [_placed(meant, body[first:last]) for first, last in pairwise((*starts, end))]
+        tables.append([Line(lines[at].number, tuple(c.heading for c in meant)), *body[: starts[0]], *rows])
+        beside += body[end:]
+        at += len(meant) + len(body)
     return (tables, beside) if tables else None
 
 
-def _headings(lines: Sequence[Line], at: int) -> tuple[Column, ...]:
+def _headings(lines: Sequence[Line], at: int) -> tuple[headings.Column, ...]:
     """The columns of a table whose headings begin here; () where none do."""
-    cells = list[str]()
-    first = lines[at].cells[0]
-    if columns([first])[0].meaning not in (OPERATOR, NAMESPACE) or re.search(r"[_.]", first) or meant_by(first)[0]:
-        return ()
-    for place in range(at, min(at + HEADINGS, len(lines))):
+    cells, first = list[str](), lines[at].cells[0]
+    begins = headings.columns([first])[0].meaning in (OPERATOR, NAMESPACE) and not re.search(r"[_.]", first)
+    for place in range(at, min(at + MOST, len(lines)) if begins and not meant_by(first)[0] else at):
         text = lines[place].cells[0]
-        if "|" in text or text.endswith((*SECTION, ".")) or len(text.split()) > WORDS_OF_HEADING:
-            break
-        if text in cells or (cells and _begins_row(lines, place, False)):
+        prose = text.endswith((*headings.SECTION, ".")) or len(text.split()) > headings.WORDS_OF_HEADING
+        if prose or "|" in text or text in cells or (cells and _begins_row(lines, place, False)):
             break
         cells.append(text)
-    found = columns(cells)
+    found = headings.columns(cells)
     while found and found[-1].meaning == OTHER:
         found = found[:-1]
     meanings = [column.meaning for column in found]
@@ -89,58 +77,53 @@ def _begins_row(lines: Sequence[Line], at: int, answers: bool) -> bool:
     return _NAME.fullmatch(text) is not None and ("_" in text or "." in text or is_of_types(after))
 
 
-def _body(lines: Sequence[Line], at: int) -> list[Line]:
+def _body(lines: Sequence[Line], at: int) -> Sequence[Line]:
     """The lines below the headings up to a heading of the page, or those of another table."""
-    for end in range(at, len(lines)):
-        if lines[end].cells[0].endswith(SECTION) or _headings(lines, end):
-            return list(lines[at:end])
-    return list(lines[at:])
+    ends = (n for n in range(at, len(lines)) if lines[n].cells[0].endswith(headings.SECTION) or _headings(lines, n))
+    return lines[at : next(ends, len(lines))]
 
 
-def _starts(meant: Sequence[Column], body: Sequence[Line]) -> list[int]:
+def _starts(meant: Sequence[headings.Column], body: Sequence[Line]) -> list[int]:
     """Where rows begin: with an operator, or with one word as its namespace before it."""
     lead = [column.meaning for column in meant].index(OPERATOR)
     answers = any(column.meaning in (FLAG, SUPPORT) for column in meant)
     found, at = list[int](), 0
     while at + lead < len(body):
-        spaces = all(_NAME.fullmatch(line.cells[0]) for line in body[at : at + lead])
-        if spaces and _begins_row(body, at + lead, answers):
+        if all(_NAME.fullmatch(line.cells[0]) for line in body[at : at + lead]) and _begins_row(
+            body, at + lead, answers
+        ):
             found.append(at)
             at += lead
         at += 1
     return found
 
 
-def _last_end(meant: Sequence[Column], body: Sequence[Line], starts: Sequence[int]) -> int:
+def _last_end(count: int, body: Sequence[Line], start: int) -> int:
     """Where the last row ends: it has at most as many cells as there are headings, and no prose."""
-    start = starts[-1]
-    most = min(start + len(meant), len(body))
+    most = min(start + count, len(body))
     return next((at for at in range(start + 1, most) if _PROSE.fullmatch(body[at].cells[0])), most)
 
 
-def _rows(meant: Sequence[Column], body: Sequence[Line], starts: Sequence[int]) -> Iterator[Line]:
-    yield from body[: starts[0]]
-    for start, end in pairwise((*starts, _last_end(meant, body, starts))):
-        yield Line(body[start].number, tuple(_placed(meant, [line.cells[0] for line in body[start:end]])))
-
-
-def _placed(meant: Sequence[Column], texts: Sequence[str]) -> list[str]:
+def _placed(meant: Sequence[headings.Column], lines: Sequence[Line]) -> Line:
     """The cells of a row in their columns: in order where each fits, else the first column that is empty and fits."""
+    texts = [line.cells[0] for line in lines]
     if len(texts) == len(meant) and all(map(_fits, meant, texts)):
-        return list(texts)
+        return Line(lines[0].number, tuple(texts))
     lead = [column.meaning for column in meant].index(OPERATOR) + 1
     found = [*texts[:lead], *[""] * (len(meant) - lead)]
-    places = sorted(range(lead, len(meant)), key=lambda at: (meant[at].meaning != CONSTRAINTS, at))
+    places = sorted(range(lead, len(meant)), key=lambda at: (meant[at].meaning != headings.CONSTRAINTS, at))
     for text in texts[lead:]:
         fitting = [at for at in places if _fits(meant[at], text)] or places[:1] or [0]
         at = next((at for at in fitting if not found[at]), fitting[-1])
         found[at] = f"{found[at]}\n{text}".strip()
-    return found
+    return Line(lines[0].number, tuple(found))
 
 
-def _fits(column: Column, text: str) -> bool:
+def _fits(column: headings.Column, text: str) -> bool:
     if column.meaning == KINDS:
         return is_of_types(text) or text.lower() in words()["answers"]["nothing"]
-    if column.meaning in (FLAG, SUPPORT):
-        return answered(text) is not None
-    return not is_of_types(text) and answered(text) is None
+    return (
+        answered(text) is not None
+        if column.meaning in (FLAG, SUPPORT)
+        else not is_of_types(text) and answered(text) is None
+    )

@@ -114,7 +114,8 @@ class Lexicon:
     def _first(self, choices: Sequence[str]) -> str:
         """The first predicate that the plain program decides, else the first that can be asked; "" for none."""
         usable = list[str]()
-        for choice in choices:
+        reduces = "dim" in self.use.arguments
+        for choice in (each for each in choices if reduces or "reduced" not in each):
             try:
                 if self.truth(choice) is not None:
                     return choice

@@ -175,7 +175,8 @@ def _flag(lexicon: Lexicon, tokens: Tokens) -> str:
     if argument is None or no:
         return ""
     if argument.text in lexicon.texts:
-        return f"{argument.text} == {text!r}" if tokens[1].kind == "word" else ""
+        known = words()["texts"].get(argument.text, (text,))
+        return f"{argument.text} == {text!r}" if tokens[1].kind == "word" and text in known else ""
     quantity = _meant(tokens[1], "quantity")
     if quantity is not None and quantity.meaning.features == (words()["defaults"].get(argument.text),):
         return f"{argument.text} is None or {argument.text} == {quantity.meaning.features[0]}"

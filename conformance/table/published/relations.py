@@ -151,9 +151,11 @@ class _Reader:
         parity = ("==", 0) if self.take("zero") else self.parity()
         if parity is not None and sign in ("", "=="):
             return relation(subject, *parity)
-        if needs_sign and not sign:
+        if not sign and (needs_sign or self.is_quantity()):  # "channel axis" compares nothing
             raise Unread
         value = self.value(subject, sign == "range")
+        if isinstance(value, Quantity) and value.is_axis and not subject.is_axis:
+            raise Unread
         if isinstance(value, Quantity) and sign == "==" and self.signs() == "==":  # height = width = 2 or 4
             return f"{relation(subject, sign, value)} and {relation(subject, sign, self.value(subject))}"
         after = self.signs()
