@@ -59,8 +59,6 @@ class Quantity:
     pairs_only: bool = False
     is_last: bool = False
     """Only after its value: "up to 4 dimensions" is about a rank, "dimensions <= 64" about nothing that is known."""
-    any: bool = False
-    """At least one of the sizes, else all of them."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +143,6 @@ class Lexicon:
                     needs_unit=each.get("unit", False),
                     pairs_only=each.get("pairs", False),
                     is_last=each.get("last", False),
-                    any=each.get("any", False),
                 )
                 yield from ((name, Token("quantity", name, quantity)) for name in each["names"])
 

@@ -249,7 +249,7 @@ def relation(subject: Quantity, sign: str, value: Value) -> str:
     parts = [_compared(feature, sign, own) for feature, own in _each(subject, value)]
     whole = " and ".join(parts)
     if whole.startswith(("size ", "(size")):
-        return f"{'any' if subject.any else 'all'}({whole} for size in x.shape)"
+        return f"all({whole} for size in x.shape)"
     return f"all({whole} for t in operands)" if "t." in whole and whole.startswith("t.") else whole
 
 
