@@ -134,7 +134,8 @@ def test_a_copied_page_says_what_its_table_says(name: str, bars: bool) -> None:
 
 def test_cells_of_several_lines_and_lost_ones_find_their_columns() -> None:
     rows, _, left = made(
-        "Op\nTypes\nSupported\nLimits\nrelu\nint8\nyes\nrank <= 4\nno bias\nabs\nno\nneg\nyes\nrank <= 4\nno bias\nnosuch\nint8\nyes\n"
+        "Op\nTypes\nSupported\nLimits\nrelu\nint8\nyes\nrank <= 4\nno bias\n"
+        "abs\nno\nneg\nyes\nrank <= 4\nno bias\nnosuch\nint8\nyes\n"
     )
     for name in ("relu", "neg"):
         assert rows[f"aten.{name}.default"]["constraints"] == ["rank_at_most_4 @document", "unread_no_bias @document"]
