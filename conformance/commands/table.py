@@ -132,7 +132,7 @@ def upgrade(files: tuple[Path, ...]) -> None:
 def import_(
     file: Path, name: str, release: str, backend_id: str | None, out: Path | None, force: bool, strict: bool
 ) -> None:
-    """Make a table of a published one: FILE is CSV, Markdown or xlsx, with a line of headings.
+    """Make a table of a published one: FILE is CSV, Markdown, xlsx, or the text of a web page, with headings.
 
     What could not be read of a constraint is kept and marked `unchecked`. That and everything that is not in the table
     is listed. 'assay table lint' says what is left to do. Exit codes: 0 written, 1 written with something in that list,

@@ -14,7 +14,8 @@ from pathlib import Path
 from npu_assay.conformance.common.errors import UsageError
 from npu_assay.conformance.table.published.columns import Entry as Entry
 from npu_assay.conformance.table.published.columns import entries, known_headings
-from npu_assay.conformance.table.published.files import blocks, text_blocks
+from npu_assay.conformance.table.published.copied import copied
+from npu_assay.conformance.table.published.files import Block, blocks, text_blocks
 from npu_assay.conformance.table.published.rows import Rows
 from npu_assay.conformance.table.published.vocabulary import Left as Left
 from npu_assay.conformance.table.published.writing import written
@@ -40,12 +41,16 @@ class Imported:
 
 def read_file(path: Path) -> Published:
     """The entries of a file. Raises UsageError."""
-    return Published(*entries(*blocks(path, known_headings), path.name))
+    return Published(*entries(*blocks(path, _blocks), path.name))
 
 
 def read_text(text: str, file: str) -> Published:
     """The entries of a text, CSV or Markdown. Raises UsageError."""
-    return Published(*entries(*text_blocks(text, file, known_headings), file))
+    return Published(*entries(*_blocks(text, file), file))
+
+
+def _blocks(text: str, file: str) -> tuple[list[Block], Block]:
+    return copied(text) or text_blocks(text, file, known_headings)
 
 
 def imported(found: Published, name: str, version: str, backend_id: str, source: str) -> Imported:

@@ -6,18 +6,20 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from npu_assay.conformance.cases import drafts_of
+from npu_assay.conformance.cases import drafts_of, every_operator
 from npu_assay.conformance.cases.make import SUBJECT
-from npu_assay.conformance.common.memory import keep
+from npu_assay.conformance.common.memory import keep, once
 from npu_assay.conformance.predicates.applications import NoProgram, application
 from npu_assay.conformance.predicates.features import Application
 from npu_assay.conformance.table.published.kinds import is_of_types
 from npu_assay.conformance.table.published.lexicon import Lexicon
+from npu_assay.conformance.table.published.names import meant_by
 from npu_assay.conformance.table.published.phrases import read_phrase
 from npu_assay.conformance.table.published.vocabulary import words
-from npu_assay.reference.golden.aten import aten, canonical
+from npu_assay.reference.golden.aten import aten, canonical, parameters
 
-LONGEST = 60  # characters of a code
+LONGEST, LONGEST_PART = 60, 1000  # characters of a code, and of a part that is read
+AHEAD = 80  # characters after a comma, which tell whether it parts
 CONDITIONS = frozenset(
     ("if", "when", "for", "where", "unless", "except", "otherwise", "but", "provided", "depending", "while", "case")
 )
@@ -32,8 +34,17 @@ ALWAYS = "the operator takes nothing else"
 UNREAD = "not read from the published table"
 ALIKE = "x.shape == y.shape"
 _EVERY_RANK = re.compile(r"all\(t\.rank ([^()]+|in \([^()]+\)) for t in operands\)")
-_BOUND = r"\(\s*(-?\d+(?:\.\d+)?|none|null)\s*,\s*(-?\d+(?:\.\d+)?|none|null)\s*\)"
-_BOUNDS = re.compile(rf"bounds?\s*(?:=|:|in|are|is)?\s*({_BOUND}(?:\s*(?:or|,|/)\s*{_BOUND})*)", re.IGNORECASE)
+NO_ARGUMENT = "the operator has no such argument"
+_LIMIT = r"(-?(?:\d+(?:\.\d+)?|inf)|none|null)"
+_BOUND = rf"[(<]\s*{_LIMIT}\s*,\s*{_LIMIT}\s*[)>]"
+_BOUNDS = re.compile(
+    rf"(?:bounds?\s*(?:=|:|in|are|is)?|(?:supported\s+)?ranges:)\s*({_BOUND}(?:\s*(?:or|,|/)\s*{_BOUND})*)",
+    re.IGNORECASE,
+)
+_OFF = re.compile(r"([a-z_]\w*)\s*(?:=|is|must be)\s*(?:false|none)", re.IGNORECASE)
+_OF_ITSELF = re.compile(r"\s+(?:for|of|in|by)\s+((?:\w+\.)+\w+)$")
+REFERENCE = re.compile(r"(?:see|refer to|same (?:\w+ )?as|as for|like)\s+`?([\w.:]+)`?", re.IGNORECASE)
+"""A sentence that takes the constraints of another row."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +62,7 @@ class Read:
 
     @property
     def is_unread(self) -> bool:
-        return not self.holds and self.why != ALWAYS
+        return self.why == UNREAD
 
 
 def read_constraints(row: str, text: str, precision: str = "") -> Iterator[Read]:
@@ -78,16 +89,52 @@ def _is_conditional(text: str) -> bool:
     return bool(CONDITIONS & set(re.findall(r"[a-z]+", text))) or re.match(r"[\w .-]+:(?!\s*[\d(\[])", text) is not None
 
 
+@keep(1024)
 def read_part(lexicon: Lexicon | None, row: str, part: str) -> Read:
     """One part as a constraint."""
-    bounds = _BOUNDS.fullmatch(part.strip().rstrip("."))
+    said = " ".join(part.split()).rstrip(".")
+    if len(said) > LONGEST_PART:
+        return unread(part)
+    bounds = _BOUNDS.fullmatch(said)
     if bounds is not None and lexicon is not None and lexicon.has_bounds:
-        value = re.sub(r"none|null", "null", bounds[1].lower()).replace("(", "[").replace(")", "]")
-        return Read(code_of(part), "the bounds are {value}", "bounds in value", f"[{re.sub(r' or ', ', ', value)}]")
-    holds = read_phrase(lexicon, part) if lexicon is not None else ""
+        return Read(
+            code_of(part),
+            "the bounds are {value}",
+            "bounds in value",
+            _listed(bounds[1], "min" in lexicon.use.arguments),
+        )
+    holds = read_phrase(lexicon, _without_own_name(row, said)) if lexicon is not None else ""
     if holds in FIXED.get(row, ()):
         return Read(code_of(part), part, why=ALWAYS)
-    return Read(code_of(part), part, holds) if holds else unread(part)
+    if holds:
+        return Read(code_of(part), part, holds)
+    off = _OFF.fullmatch(said)
+    if off is not None and lexicon is not None and off[1] in _arguments() - {*lexicon.use.arguments}:
+        return Read(code_of(part), part, why=NO_ARGUMENT)
+    return unread(part)
+
+
+def _listed(text: str, may_lack: bool) -> str:
+    """Bounds as a table writes them. may_lack: a bound that is left out is as good as an infinite one."""
+    pairs = [[limit.lower() for limit in found] for found in re.findall(_BOUND, text, re.IGNORECASE)]
+    infinite = ("-inf", "inf")
+    spelled = [[infinite[at] if n in ("none", "null") else n for at, n in enumerate(pair)] for pair in pairs]
+    lacking = [["null" if n == infinite[at] else n for at, n in enumerate(pair)] for pair in spelled]
+    every = [*lacking, *(pair for pair in spelled if pair not in lacking)] if may_lack else spelled
+    return f"[{', '.join(f'[{low}, {high}]' for low, high in every)}]"
+
+
+def _without_own_name(row: str, part: str) -> str:
+    """`only reflect mode for torch.nn.functional.pad`, in the row of that."""
+    found = _OF_ITSELF.search(part)
+    return part[: found.start()] if found is not None and row in meant_by(found[1])[0] else part
+
+
+@once
+def _arguments() -> frozenset[str]:
+    """The arguments of all operators that may be off or left out."""
+    found = (each for operator in every_operator() for each in parameters(canonical(operator)))
+    return frozenset(name for name, _, default in found if default is None or isinstance(default, bool))
 
 
 def unread(part: str) -> Read:
@@ -133,9 +180,13 @@ def _sentences(text: str) -> Iterator[str]:
 def _parts(text: str) -> Iterator[str]:
     """Parts between commas that are neither in parentheses nor before a further number or a word that goes on."""
     depth, part = 0, ""
+    angled = {at for found in re.finditer(_BOUND, text, re.IGNORECASE) for at in range(*found.span())}
     for place, letter in enumerate(f"{text},"):
         depth += (letter in "([{") - (letter in ")]}")
-        if letter == "," and depth <= 0 and not _goes_on(part, text[place + 1 :]):
+        if place in angled:
+            part += letter
+            continue
+        if letter == "," and depth <= 0 and not _goes_on(part, text[place + 1 : place + AHEAD]):
             if part.strip():
                 yield part.strip()
             part = ""
@@ -147,6 +198,8 @@ def _goes_on(part: str, rest: str) -> bool:
     """Whether a comma is inside of a part: before a number, before "or", and after a condition that stands first."""
     words_after = re.match(r"\s*(\w+)", rest)
     following = words_after[1].lower() if words_after else ""
+    if re.match(rf"\s*{_BOUND}", rest, re.IGNORECASE) and re.search(rf"{_BOUND}\s*$", part, re.IGNORECASE):
+        return True
     if re.match(r"\s*-?\d+(?:x\d+)?(?:\s*(?:,|or\b|and\b|$|;))", rest) or following in ("or", *CONDITIONS):
         return True
     first = re.match(r"\s*(\w+)", part)

@@ -16,6 +16,9 @@ OPERATOR, CONSTRAINTS, KINDS, NAMESPACE, SUPPORT, FLAG, OTHER = (
     *("operator", "constraints", "kinds", "namespace", "support", "flag", "other"),
 )
 HIGHEST = 20  # lines of a table among which its headings are
+WORDS_OF_HEADING, OF_OPERATORS = 6, 3  # at most; more are prose
+SECTION = ("#", "\N{PILCROW SIGN}")
+"""The last sign of a page's own heading, as it is copied."""
 TYPES = {"dtype": KINDS, "quantization": KINDS, "types": KINDS, "part": OTHER}
 """What headings are taken for that are not their own meaning."""
 
@@ -63,10 +66,14 @@ def columns(cells: Sequence[str]) -> tuple[Column, ...]:
 @keep(1024)
 def _meaning(heading: str) -> str:
     found = split_words(heading)
+    if len(found) > WORDS_OF_HEADING or heading.endswith(SECTION):
+        return OTHER
     kinds, rest = read_kinds(heading)
     if kinds and not rest:
         return FLAG
     for names, meaning in _headings():
+        if meaning == OPERATOR and len(found) > OF_OPERATORS:
+            continue
         if any(found[at : at + len(names)] == names for at in range(len(found))):
             return TYPES.get(meaning, meaning)
     return OTHER
@@ -96,12 +103,12 @@ def entries(tables: Sequence[Block], beside: Block, file: str) -> tuple[list[Ent
 
 def _no_table(tables: Sequence[Block], file: str) -> UsageError:
     first = next((block[0] for block in tables if block), None)
-    if first is None or first.cells[0].startswith("#"):
+    if first is None or first.cells[0].startswith("#") or (len(first.cells) == 1 and not known_headings(first.cells)):
         return UsageError(f"{file}: found no table, {EXPECTED}")
     if known_headings(first.cells):
         return UsageError(f"{file}: line {first.number}: found headings and no line below them, expected operators")
     names = ", ".join(repr(name) for name in words()["headings"]["operator"])
-    shown = [cell[:80] for cell in first.cells[:16]]
+    shown = [cell[:40] for cell in first.cells[:8]]
     return UsageError(f"{file}: line {first.number}: found the headings {shown}, expected one of them to be {names}")
 
 

@@ -14,7 +14,7 @@ from npu_assay.conformance.table.published.sheets import LARGEST, sheets
 from npu_assay.files import read_regular
 
 SEPARATORS = (",", ";", "\t", "|")
-EXPECTED = "expected a table of Markdown, CSV with a line of headings, or xlsx"
+EXPECTED = "expected a table of Markdown, CSV with a line of headings, xlsx, or text of a page with a cell on each line"
 _RULE = re.compile(r"\s*[|:+]?\s*[-=:]+[\s|:+=-]*", re.ASCII)  # a line between rows, or below the headings
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
@@ -32,8 +32,8 @@ Block = list[Line]
 """A table: its lines, headings included, which need not be the first."""
 
 
-def blocks(path: Path, has_headings: Callable[[Sequence[str]], int]) -> tuple[list[Block], Block]:
-    """The tables of a file, and the texts beside them. `has_headings`: how many cells are known headings.
+def blocks(path: Path, of_text: Callable[[str, str], tuple[list[Block], Block]]) -> tuple[list[Block], Block]:
+    """The tables of a file, and the texts beside them. `of_text`: those of a text, and the file's name.
 
     Raises UsageError for what cannot be read.
     """
@@ -42,13 +42,13 @@ def blocks(path: Path, has_headings: Callable[[Sequence[str]], int]) -> tuple[li
     if data.startswith(b"PK\3\4"):
         return [[Line(n, cells) for n, cells in sheet] for sheet in sheets(data, path.name)], []
     try:
-        return text_blocks(data.decode("utf-8-sig"), path.name, has_headings)
+        return of_text(data.decode("utf-8-sig"), path.name)
     except UnicodeDecodeError as error:
         raise UsageError(f"{path}: not UTF-8 text at byte {error.start}") from error
 
 
 def text_blocks(text: str, file: str, has_headings: Callable[[Sequence[str]], int]) -> tuple[list[Block], Block]:
-    """As `blocks`, of a text. Raises UsageError."""
+    """As `blocks`, of a text. `has_headings`: how many cells are known headings. Raises UsageError."""
     lines = _COMMENT.sub(lambda found: "\n" * found[0].count("\n"), text).splitlines()
     if any(_begins(lines, at) for at in range(len(lines))):
         return _drawn(lines)

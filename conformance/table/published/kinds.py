@@ -11,27 +11,47 @@ from npu_assay.conformance.table.published.vocabulary import american, by_words,
 
 FLOATS = ("fp32", "fp16")
 SAID = "said"
+LACKING = "lacking"
+"""The kind of all types that the suite has no cases in."""
 Kinds = frozenset[str]
+_MODES = {"static", "dynamic", "channels", "integer"}
+_PAIRS = (("16", "8", "16x8"), ("8", "4", "8x4"))  # activations and weights of other types
 
 
 @keep(4096)
 def read_kinds(text: str) -> tuple[Kinds, tuple[str, ...]]:
     """What a text says of types, as `words.toml` calls it, and the words that say something else."""
     known, integer = _known()
-    found = re.findall(
-        r"\w+", american(text.lower()).replace("-", " ").replace("\N{MULTIPLICATION SIGN}", "x").replace("\\", "")
-    )
+    found = re.findall(r"\w+", _spelled(text))
     kinds, rest, at = set[str](), list[str](), 0
     while at < len(found):
         meant = longest(known, found, at)
         meaning, count = meant or ("", 1)
-        if meant is None:
+        if meant is None or meaning == LACKING:
             rest.append(found[at])
-        elif meaning != SAID:
+        if meaning not in ("", SAID):
             kinds.add(meaning)
         kinds |= {"integer"} if " ".join(found[at : at + count]) in integer else set()
         at += count
     return frozenset(kinds), tuple(rest)
+
+
+def _spelled(text: str) -> str:
+    """A text in one spelling: `int 8` is `int8`, `8 x 8` and `int8x8` are `8x8`, as are activations and weights."""
+    text = (
+        american(" ".join(text.lower().split()))
+        .replace("\N{MULTIPLICATION SIGN}", "x")
+        .replace("\\", "")
+        .replace("torch.", "")
+    )
+    text = re.sub(r"\b(fp|bf|float|bfloat|u?int)[ -](4|8|16|32|64)\b", r"\1\2", text)
+    text = re.sub(r"\b(?:s?int|s|i)?(4|8|16)\s?x\s?(?:s?int|s|i)?(4|8|16)\b", r"\1x\2", text)
+    for activations, weights, pair in _PAIRS:
+        bits = r"(?:\bint|\b)({})(?:[ -]?bits?)? {}s?\b"
+        first, second = bits.format(activations, "activation"), bits.format(weights, "weight")
+        for order in ((first, second), (second, first)):
+            text = re.sub(r"\W+(?:and |with )?".join(order), pair, text)
+    return re.sub(r"\b8da([48])w\b", r"dynamic int\1", text).replace("-", " ")
 
 
 @once
@@ -51,9 +71,10 @@ def is_of_types(text: str) -> bool:
 
 def names_types(text: str) -> bool:
     """True where a text names a type of numbers."""
-    return bool(read_kinds(text)[0] - {"static", "dynamic", "channels", "integer"})
+    return bool(read_kinds(text)[0] - _MODES)
 
 
+@keep(4096)
 def precisions(row: str, text: str, beside: Kinds = frozenset()) -> tuple[tuple[str, ...] | None, tuple[str, ...]]:
     """The precisions of a row, and the types that the suite has no cases in; None where there is no precision.
 
@@ -64,7 +85,7 @@ def precisions(row: str, text: str, beside: Kinds = frozenset()) -> tuple[tuple[
     if not names_types(text):
         found = [each for each in ("fp32", "int8", "", "integers") if has_cases(row, each)][:1]
         return (tuple(filter(None, found)), ()) if found else (None, (text,))
-    chosen, lacking = list[str](), list[str]()
+    chosen, lacking = list[str](), [LACKING] if kinds <= {LACKING, *_MODES} else list[str]()
     for kind in sorted(kinds & {"fp32", "fp16", "int8", "int16", "integers", "int4"}, key=_ORDER.index):
         of_kind = [each for each in _wanted(kind, kinds, beside, row) if has_cases(row, each)]
         chosen += [each for each in of_kind if each not in chosen]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,8 +16,12 @@ from npu_assay.conformance.predicates.evaluation import Undefined, truth, value
 from npu_assay.conformance.predicates.features import DIMENSIONS, Application, check_names
 from npu_assay.conformance.predicates.grammar import PredicateError, parse_predicate
 from npu_assay.conformance.predicates.left_out import silent_without
+from npu_assay.conformance.predicates.operands import Operand
 from npu_assay.conformance.table.published.vocabulary import words
+from npu_assay.reference.golden.aten import canonical, optional_parameters
 
+INPUTS, BOTH = "inputs", "both"
+"""The nouns of several operands, in addition to the names of single ones."""
 _PIECES = re.compile(
     r"(?P<pair>\d+(?:\s*[x*]\s*\d+)+(?![\w.]))|(?P<nd>\d+d\b)|(?P<power>2\s*(?:\^|\*\*)\s*\d{1,2}(?![\w.]))"
     r"|(?P<thousands>\d{1,3}(?:,\d{3})+(?![\w.,]))|(?P<number>\d+(?:\.\d+)?(?![\w.]*\w))"
@@ -32,7 +37,11 @@ UNITS = {"byte": 1, "bytes": 1, "kib": 2**10, "mib": 2**20}
 
 @dataclass(frozen=True)
 class Token:
-    """A piece of a phrase. `kind`: number, pair, nd, word, sign, compare, quantity, state or flag."""
+    """A piece of a phrase.
+
+    `kind`: number, pair, nd, word, sign or known; of a known name's meanings compare, quantity, state, flag, argument,
+    operand, adjective or property.
+    """
 
     kind: str
     text: str
@@ -68,8 +77,9 @@ class Lexicon:
         self.use = use
         self.texts = text_arguments
         self.known: dict[tuple[str, ...], list[Token]] = {}
-        for text, token in (*_plain_words(), *self._states(), *self._quantities(), *self._arguments()):
-            self.known.setdefault(_texts(_pieces(text) or ()), []).append(token)
+        for text, token in (*_plain_words(), *self._states(), *self._quantities(), *self._arguments(), *self._nouns()):
+            for spelled in {text, text.replace(" ", "_")}:
+                self.known.setdefault(_texts(_pieces(spelled) or ()), []).append(token)
         self.most = max(map(len, self.known))
 
     def tokens(self, text: str) -> list[Token] | None:
@@ -79,7 +89,8 @@ class Lexicon:
         while found is not None and at < len(found):
             count = next((n for n in range(self.most, 0, -1) if _texts(found[at : at + n]) in self.known), 0)
             run = _texts(found[at : at + count])
-            tokens.append(Token("known", " ".join(run), tuple(self.known[run])) if count else found[at])
+            if run not in _nothing():
+                tokens.append(Token("known", " ".join(run), tuple(self.known[run])) if count else found[at])
             at += count or 1
         return None if found is None else tokens
 
@@ -101,7 +112,8 @@ class Lexicon:
     def _first(self, choices: Sequence[str]) -> str:
         """The first predicate that the plain program decides, else the first that can be asked; "" for none."""
         usable = list[str]()
-        for choice in choices:
+        reduces = "dim" in self.use.arguments
+        for choice in (each for each in choices if reduces or "reduced" not in each):
             try:
                 if self.truth(choice) is not None:
                     return choice
@@ -119,6 +131,8 @@ class Lexicon:
     def _quantities(self) -> Iterator[tuple[str, Token]]:
         for each in words()["quantities"]:
             if "of" in each and not any(name in self.use.op for name in each["of"]):
+                continue
+            if "alone" in each and len(self.use.operands) != 1:  # of which operand is not said
                 continue
             features = self._features(each["is"])
             if features:
@@ -145,7 +159,8 @@ class Lexicon:
 
     def _state_of(self, feature: str) -> bool | None:
         """True where the plain program has a number there, or a list of axes; None where the operator never has it."""
-        predicate = parse_predicate(f"{feature} == 0")
+        own = re.sub(r"^t\.", "x.", "x.rank" if feature == "size" else feature)
+        predicate = parse_predicate(f"{own} == 0")
         tree = predicate.tree
         assert isinstance(tree, ast.Compare)
         try:
@@ -181,14 +196,61 @@ class Lexicon:
             elif type(found) in (int, float) and name not in (*DIMENSIONS, "value"):
                 yield name, Token("quantity", name, Quantity((name,)))
             elif name in self.texts or found is None:
-                yield name, Token("argument", name, found)
+                also = ["approximation"] if name == "approximate" else []
+                yield from ((each, Token("argument", name, found)) for each in (name, *also))
+
+    # -------------------------------------------------------------------------------- operands
+
+    def _nouns(self) -> Iterator[tuple[str, Token]]:
+        for each in words()["operands"]:
+            if "of" not in each or any(name in self.use.op for name in each["of"]):
+                for operand in itertools.islice(filter(self._has, each["is"]), 1):
+                    yield from ((name, Token("operand", name, operand)) for name in each["names"])
+        for each in words()["adjectives"]:
+            yield from ((name, Token("adjective", name, (each["is"], "of_all" in each))) for name in each["names"])
+        for each in words()["properties"]:
+            yield from ((name, Token("property", name, each["is"])) for name in each["names"])
+
+    def _has(self, operand: str) -> bool:
+        """True for an operand of this operator; its second may be a number in the plain program."""
+        second = operand == "y" and "other" in self.use.arguments
+        if operand in self.use.arguments and operand in optional_parameters(canonical(self.use.op)):
+            return True
+        return second or operand in (INPUTS, BOTH) or self._first([f"{operand}.rank == 0"]) != ""
+
+    def described(self, operand: str, holds: str, of_all: bool) -> str:
+        """A predicate of an operand, `{}`: of each where all of them are meant. "" where it is not for all."""
+        if operand in (INPUTS, BOTH):
+            whole = f"all({holds.replace('{}', 't')} for t in {'operands' if operand == INPUTS else 'all_tensors'})"
+            return whole if of_all else ""
+        said = holds.replace("{}", operand)
+        if operand == "y" and len(self.use.operands) == 1:  # a number is constant
+            return "" if said.startswith("not ") else f"len(operands) == 1 or {said}"
+        return f"{operand} is None or {said}" if operand in optional_parameters(canonical(self.use.op)) else said
+
+    def alike(self, features: Sequence[str], group: str) -> str:
+        """The predicate that operands share features: the inputs of an operator, or its inputs and results."""
+        count, lists = len(self.use.operands), [each for each in self.use.arguments.values() if isinstance(each, tuple)]
+        listed = any(isinstance(item, Operand) for each in lists for item in each)
+        inputs = count > 1 and (listed or (count, "weight" in self.use.arguments) == (2, False))
+        if group == INPUTS and not inputs:
+            return ""
+        other = "out" if group == BOTH else "x" if listed else "y"
+        each = "t" if inputs and other != "y" else "x"
+        same = " and ".join(f"{each}.{feature} == {other}.{feature}" for feature in features)
+        return f"all({same} for t in operands)" if each == "t" else same
+
+
+@once
+def _nothing() -> frozenset[tuple[str, ...]]:
+    return frozenset(_texts(_pieces(name) or ()) for name in words()["said"]["nothing"])
 
 
 @once
 def _plain_words() -> tuple[tuple[str, Token], ...]:
     section: Mapping[str, Sequence[str]] = words()["comparisons"]
     found = [(name, Token("compare", name, sign)) for sign, names in section.items() for name in names]
-    return tuple(found)
+    return (*found, *((name, Token("nothing", name)) for name in words()["said"]["nothing"]))
 
 
 def _texts(tokens: Sequence[Token]) -> tuple[str, ...]:
@@ -227,5 +289,6 @@ def _token(kind: str, text: str) -> Token:
 def _normal(text: str) -> str:
     text = text.lower().translate(_SIGNS)
     text = re.sub(r"(?<=[a-z])-(?=[a-z])|\bnumber of\b", " ", text).strip().rstrip(".;!")
+    text = text.replace("non negative", "nonnegative").replace("non zero", "nonzero")
     text = re.sub(r"\brank[ -](\d)(?=[ -](?:tensor|input))", r"\1d", text)
     return re.sub(r"\b(\d+)[ -]?(?:d|dimensional|dim)\b", r"\1d", text)

@@ -7,16 +7,18 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 from npu_assay.conformance.cases import every_operator
-from npu_assay.conformance.common.memory import once
+from npu_assay.conformance.common.memory import keep, once
 from npu_assay.conformance.table.operator_names import called
+from npu_assay.conformance.table.published.tracing import functional_of, traced
 from npu_assay.conformance.table.published.vocabulary import words
 
 _SPACES = re.compile(
-    r"(?:torch\.ops\.|exir_ops\.edge\.)?(?:torch\.nn\.functional|torch\.nn|torch\.Tensor|torch|nn\.functional|nn|F|aten|tosa|tfl|"
-    r"onnx|ai\.onnx)(?:\.|::)",
+    r"(?:torch\.ops\.|exir_ops\.edge\.)?(?:torch\.nn\.functional|torch\.nn|torch\.Tensor|torch|Tensor|nn\.functional|nn|F|aten|"
+    r"tosa|tfl|onnx|ai\.onnx)(?:\.|::)",
     re.IGNORECASE,
 )
 _BETWEEN = re.compile(r"\s+/\s+|\s*[,;\n]\s*|\s+(?:or|and)\s+|/")
+LONGEST = 200  # letters of a name
 Meant = dict[str, str]
 """Operators of the suite, each with a predicate that says what the name means of it; "" where it means all of it."""
 
@@ -42,10 +44,29 @@ def without_remark(name: str) -> tuple[str, str]:
     return (found[1], found[2]) if found else (name, "")
 
 
+@keep(4096)
 def _one(name: str) -> Meant:
-    """An operator by its full name, then as torch, ONNX, TFLite or TOSA call it, then every overload of a name."""
-    known = every_operator()
+    """An operator by its full name, then as ONNX, TFLite, TOSA or torch call it, then what torch makes of a call."""
     plain = re.sub(r"\(\s*\)$", "", name.strip().strip("`"))
+    plain = functional_of(plain) or plain
+    found = _listed(plain)
+    if found or len(plain) > LONGEST:
+        return found
+    calls = (plain,) if "." in plain else (f"torch.{plain}", f"torch.nn.functional.{plain}", f"torch.nn.{plain}")
+    made = [each for call in calls for each in traced(call)]
+    known = every_operator()
+    return dict.fromkeys((form for each in made for form in (each, _copy_of(each)) if form in known), "")
+
+
+def _copy_of(operator: str) -> str:
+    """The name of a view as edge programs have it."""
+    name, _, overload = operator.rpartition(".")
+    return f"{name}_copy.{overload}"
+
+
+def _listed(plain: str) -> Meant:
+    """As the suite and the vocabulary call it: every overload of a name without one."""
+    known = every_operator()
     for exact in (plain, f"aten.{plain}"):
         if exact in known:
             return {exact: ""}

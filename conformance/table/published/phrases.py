@@ -1,28 +1,30 @@
 """A phrase of a published table as a predicate: `kernel <= 3x3`, `no broadcasting`, `stride 1 or 2`.
 
-    rule      = simple | rule "and" simple | rule "or" simple | simple ["only"] ("if" | "when" | "for") simple
-    simple    = relation | state | rank
+    rule      = simple | rule "and" simple | rule "or" simple
+              | simple ["only"] ("if" | "when" | "for" | "between") simple ["only"]
+    simple    = relation | state | rank | adjectives operand | operand adjectives | alike
     relation  = quantities [comparison] value | comparison value quantities
               | value comparison quantities comparison value
     value     = number | NxM | list of these | from - to | quantities
     state     = ["no"] name ["only" | "required" | "not supported"]
-    rank      = [comparison] ND ["tensors" | "convolution" | "reductions"]
+    rank      = ["input"] [comparison] ND ["tensors" | "convolution" | "reductions"]
+    alike     = "same" property ["of" operands], in any order: `inputs share one scale`
 
 `words.toml` has the names. A phrase with one word more than that is not read: what is read must be what is said.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from npu_assay.conformance.predicates.grammar import PredicateError
-from npu_assay.conformance.table.published.lexicon import Lexicon, Quantity, State, Token
+from npu_assay.conformance.table.published.lexicon import BOTH, INPUTS, Lexicon, Quantity, State, Token
 from npu_assay.conformance.table.published.relations import Unread, read_relation, relation
 from npu_assay.conformance.table.published.vocabulary import words
 
 LONGEST = 40  # tokens
 NO, NOT = ("no", "without", "never"), ("not", "unsupported", "disallowed", "forbidden")
-IF = ("if", "when", "for", "where")
+IF = ("if", "when", "for", "where", "between")
 GIVEN = ("specified", "given", "provided", "set", "present")
 INSISTING = {"only", "required", "requires", "require"}
 ALLOWING = {"supported", "supports", "support", "allowed"}
@@ -81,10 +83,12 @@ def _group(predicate: str) -> str:
 def _conditional(lexicon: Lexicon, tokens: Tokens) -> str:
     """`batch=1 for 2D conv`, `ceil_mode only for static shapes`, `for depthwise: kernel <= 3`."""
     for at, token in enumerate(tokens):
-        if token.kind != "word" or token.text not in IF:
+        if token.text not in IF or at == 0 == len(tokens) - 1:
             continue
         only = at > 0 and tokens[at - 1].text == "only"
-        for asked, told in _sides(tokens, at, only):
+        last = not only and at > 0 and tokens[-1].text == "only"  # ceil_mode for static shapes only
+        for asked, told in _sides(tokens[: len(tokens) - last], at, only):
+            only = only or last
             when, then = _holding(lexicon, asked), _unless(lexicon, told) if only else _simple(lexicon, told)
             if when and then and " and " not in when:  # of two directions one may be enough for a condition
                 return f"{then} or {when}" if only else f"not ({when}) or {then}"
@@ -122,7 +126,7 @@ def _meant(token: Token, *kinds: str) -> Token | None:
 
 
 def _simple(lexicon: Lexicon, tokens: Tokens) -> str:
-    ways = (_state, _flag, _of_convolutions, _rank, _counted)
+    ways = (_state, _flag, _of_convolutions, _rank, _counted, _described, _alike)
     return next(filter(None, (way(lexicon, tokens) for way in ways)), "") if tokens else ""
 
 
@@ -157,19 +161,25 @@ def _state(lexicon: Lexicon, tokens: Tokens) -> str:
 
 
 def _flag(lexicon: Lexicon, tokens: Tokens) -> str:
-    """`keepdim=True`, `divisor_override=None`, `approximate = tanh`."""
-    tokens, _, no = _bare(tokens)
+    """`keepdim=True`, `divisor_override=None`, `approximate = tanh`, `divisor_override = pooling region`."""
+    tokens, said, no = _bare(tokens)
     if len(tokens) == 3 and _is_equal(tokens[1]):
         tokens = [tokens[0], tokens[2]]
     if len(tokens) != 2:
         return ""
+    if "only" in said and not no and tokens[0].text in words()["texts"].get(tokens[1].text, ()):  # only reflect mode
+        tokens = [tokens[1], tokens[0]]
     flag, argument, text = _meant(tokens[0], "flag"), _meant(tokens[0], "argument"), tokens[1].text
     if flag is not None and text in ("true", "false"):
         return str(flag.meaning.yes if (text == "true") != no else flag.meaning.no)
     if argument is None or no:
         return ""
     if argument.text in lexicon.texts:
-        return f"{argument.text} == {text!r}" if tokens[1].kind == "word" else ""
+        known = words()["texts"].get(argument.text, (text,))
+        return f"{argument.text} == {text!r}" if tokens[1].kind == "word" and text in known else ""
+    quantity = _meant(tokens[1], "quantity")
+    if quantity is not None and quantity.meaning.features == (words()["defaults"].get(argument.text),):
+        return f"{argument.text} is None or {argument.text} == {quantity.meaning.features[0]}"
     return f"{argument.text} is None" if text in ("none", "false") else ""
 
 
@@ -212,6 +222,9 @@ def _among(feature: str, numbers: Sequence[str], no: bool = False) -> str:
 def _rank(lexicon: Lexicon, tokens: Tokens) -> str:
     """`4D tensors only`, `up to 5D`, `max 2D reductions`."""
     tokens, said, no = _bare(tokens)
+    owner = _meant(tokens[0], "operand") if len(tokens) > 1 else None
+    if owner is not None and owner.meaning == INPUTS:
+        tokens, said = tokens[1:], {*said, owner.text}
     sign = _meant(tokens[0], "compare") if tokens else None
     counts, rest = _dimensions(tokens[1:] if sign is not None else tokens)
     noun = rest[0].text if rest else ""
@@ -236,3 +249,44 @@ def _counted(lexicon: Lexicon, tokens: Tokens) -> str:
     if no or (said & ALLOWING and "only" not in said and not compared):  # others may be supported, too
         return ""
     return read_relation(lexicon, bare, "only" in said)
+
+
+# ------------------------------------------------------------------------------------ operands
+
+
+def _described(lexicon: Lexicon, tokens: Tokens) -> str:
+    """`constant weights`, `divisor: static tensor or scalar value`, `bias must be constant`."""
+    tokens, said, no = _bare(tokens)
+    if len(tokens) < 2 or (said & ALLOWING and "only" not in said and not no):
+        return ""
+    noun = _meant(tokens[0], "operand")
+    rest = tokens[1:] if noun is not None else tokens[:-1]
+    noun = noun or _meant(tokens[-1], "operand")
+    rest = rest[1:] if rest[0].text in ("-", ":") else rest
+    found = [_meant(token, "adjective") for token in rest[::2]]
+    joined = {token.text for token in rest[1::2]}
+    if noun is None or None in found or len(joined) > 1 or joined - {"or", "and"} or len(rest) % 2 == 0:
+        return ""
+    said_of = [each.meaning[0] for each in found if each is not None]
+    implied = {one for one in said_of if any(one.startswith(f"{other} and ") for other in said_of)}
+    templates = [one for one in said_of if one not in implied or "or" not in joined]
+    holds = f" {''.join(joined)} ".join(f"({each})" if len(templates) > 1 else each for each in templates)
+    of_all = all(each.meaning[1] for each in found if each is not None)
+    if no and len(templates) > 1:
+        return ""
+    return lexicon.described(noun.meaning, f"not ({holds})" if no else holds, of_all)
+
+
+def _alike(lexicon: Lexicon, tokens: Tokens) -> str:
+    """`all inputs share quantization parameters`, `input and output of the same shape`, `equal ranks`."""
+    tokens, said, no = _bare(tokens)
+    words_of: Mapping[str, Sequence[str]] = words()["said"]
+    properties = [found for token in tokens if (found := _meant(token, "property")) is not None]
+    groups = [found for token in tokens if (found := _meant(token, "operand")) is not None]
+    same = [token for token in tokens if token.text in words_of["same"]]
+    rest = [token for token in tokens if token.text in words_of["between"]]
+    whole = len(properties) == len(same) == 1 and len(groups) <= 1 and len(rest) <= 2
+    if not whole or len(tokens) != 2 + len(groups) + len(rest) or no or said & ALLOWING:
+        return ""
+    group = groups[0].meaning if groups else INPUTS
+    return lexicon.alike(properties[0].meaning, group) if group in (INPUTS, BOTH) else ""

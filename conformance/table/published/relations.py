@@ -13,6 +13,7 @@ Tokens = Sequence[Token]
 BRACKETS = {"(": ")", "[": "]", "{": "}"}
 MIRRORED = {"<=": ">=", ">=": "<=", "<": ">", ">": "<"}
 BETWEEN = (",", "or", "/")
+PARITIES = {"even": ("multiple", 2), "odd": ("odd", 2), "positive": (">", 0), "nonnegative": (">=", 0)}
 Value = Any
 """A number, a tuple of numbers for the directions, a quantity, `range` of two numbers, or a list of these."""
 
@@ -53,9 +54,9 @@ def _value_first(reader: _Reader, only: bool) -> str:
         parity = reader.parity()
         value = [] if parity else reader.value(None)
         subject = reader.subject()
-        if parity:
+        if parity is not None:
             reader.end()
-            return relation(subject, parity, 2)
+            return relation(subject, *parity)
         sign = sign or reader.signs()  # 64 channels max
         if not sign and not only and not isinstance(value, tuple):
             raise Unread
@@ -135,9 +136,9 @@ class _Reader:
             self.at += 1
         return found
 
-    def parity(self) -> str:
-        parities = {"even": "multiple", "odd": "odd"}
-        return parities[self.tokens[self.at - 1].text] if self.take(*parities) else ""
+    def parity(self) -> tuple[str, int] | None:
+        """The comparison that an adjective is."""
+        return PARITIES[self.tokens[self.at - 1].text] if self.take(*PARITIES) else None
 
     def compared(self, subject: Quantity, needs_sign: bool = False) -> str:
         """What stands after the quantities."""
@@ -147,12 +148,16 @@ class _Reader:
                 raise Unread
             return relation(subject, "multiple", divisor)
         sign = self.signs()
-        parity = self.parity()
-        if parity and sign in ("", "=="):
-            return relation(subject, parity, 2)
-        if needs_sign and not sign:
+        parity = ("==", 0) if self.take("zero") else self.parity()
+        if parity is not None and sign in ("", "=="):
+            return relation(subject, *parity)
+        if not sign and (needs_sign or self.is_quantity()):  # "channel axis" compares nothing
             raise Unread
         value = self.value(subject, sign == "range")
+        if isinstance(value, Quantity) and value.is_axis and not subject.is_axis:
+            raise Unread
+        if isinstance(value, Quantity) and sign == "==" and self.signs() == "==":  # height = width = 2 or 4
+            return f"{relation(subject, sign, value)} and {relation(subject, sign, self.value(subject))}"
         after = self.signs()
         if after and (sign not in ("", "==") or after not in ("<=", ">=")):
             raise Unread
@@ -243,6 +248,8 @@ def relation(subject: Quantity, sign: str, value: Value) -> str:
         return _of_pairs(subject, sign, value)
     parts = [_compared(feature, sign, own) for feature, own in _each(subject, value)]
     whole = " and ".join(parts)
+    if whole.startswith(("size ", "(size")):
+        return f"all({whole} for size in x.shape)"
     return f"all({whole} for t in operands)" if "t." in whole and whole.startswith("t.") else whole
 
 
@@ -298,6 +305,8 @@ def _of_pairs(subject: Quantity, sign: str, value: Sequence[Value]) -> str:
 def _of_axis(feature: str, sign: str, value: Value) -> str:
     """An axis counts from the front where it is not negative, else from the back."""
     values = value if isinstance(value, list) else [value]
+    if not list(_numbers(values)):
+        raise Unread
     if sign != "==" or any(type(n) is not int or not -8 <= n <= 8 for n in _numbers(values)):
         raise Unread
     if feature == "dim":

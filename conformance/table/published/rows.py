@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -12,6 +12,7 @@ from npu_assay.conformance.predicates.grammar import LONGEST as LONGEST_PREDICAT
 from npu_assay.conformance.table.operator_names import nearest_operators
 from npu_assay.conformance.table.published.cells import (
     LONGEST,
+    REFERENCE,
     Read,
     code_of,
     lexicon_of,
@@ -21,9 +22,31 @@ from npu_assay.conformance.table.published.cells import (
     unread,
 )
 from npu_assay.conformance.table.published.columns import Entry
-from npu_assay.conformance.table.published.kinds import names_types, precisions, read_kinds
+from npu_assay.conformance.table.published.kinds import LACKING, names_types, precisions, read_kinds
 from npu_assay.conformance.table.published.names import meant_by, without_remark
 from npu_assay.conformance.table.published.vocabulary import Left
+
+NEAREST = 500  # names of a document for which the nearest are sought
+NOTHING_THERE = "the row that it refers to has no constraint"
+SPACES = ("aten", "dim_order_ops", "quantized_decomposed", "torch", "nn", "F", "Tensor", "tosa", "tfl", "onnx")
+"""Namespaces that names of the suite's operators may have."""
+
+
+def _forms(operators: Iterable[str]) -> frozenset[str]:
+    """The names of operators, without `_copy`: edge programs have `slice_copy` for `slice`."""
+    return frozenset(each.replace("_copy.", ".") for each in operators)
+
+
+def _no_operator(name: str, count: int) -> str:
+    """The reason for a name that no operator has: a namespace without any, else the nearest names."""
+    space, sign, _ = name.partition(".")
+    if sign and space.isidentifier() and space not in SPACES:
+        return f"no operator of the suite, which has none of namespace {space!r}"
+    return f"no operator of the suite{nearest_operators(name, every_operator()) if count < NEAREST else ''}"
+
+
+def _kind(kind: str) -> str:
+    return "any of its types" if kind in ("", LACKING) else kind
 
 
 @dataclass(frozen=True)
@@ -56,13 +79,12 @@ class Rows:
     unread: list[Left] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        promises = defaultdict[str, list[Promise]](list)
+        promises = defaultdict[str, dict[Promise, None]](dict)
         for entry in self.entries:
             for row, promise in self._promises(entry):
-                if promise not in promises[row]:
-                    promises[row].append(promise)
+                promises[row][promise] = None
         for row, of_row in promises.items():
-            self.rows.append(self._row(row, of_row))
+            self.rows.append(self._row(row, tuple(of_row)))
         beside = {(each.line, each.text): each for each in self.unread}
         self.unread = sorted(beside.values(), key=lambda each: each.line)
 
@@ -92,8 +114,7 @@ class Rows:
             name, remark = without_remark(name)
             meant, unknown = meant_by(name)
         for each in unknown:
-            near = nearest_operators(each, every_operator())
-            self.left.append(Left(entry.line, each if meant else entry.printed, f"no operator of the suite{near}"))
+            self.left.append(Left(entry.line, each if meant else entry.printed, _no_operator(each, len(self.left))))
         types, constraints = ([], entry.constraints) if entry.has_kinds else types_in(entry.constraints)
         kinds = "\n".join(filter(None, (entry.kinds, *types)))
         self.left += [
@@ -120,7 +141,7 @@ class Rows:
         lacking = [set(kinds) for row, (_, kinds) in chosen.items() if row in taken or not taken]
         for kind in sorted(set.intersection(*lacking)) if lacking else ():
             names, text = ", ".join(taken or chosen), kind if taken else entry.printed
-            yield Left(entry.line, text, f"the suite has no cases in {kind or 'any type'} for {names}")
+            yield Left(entry.line, text, f"the suite has no cases in {_kind(kind)} for {names}")
 
     def _reads(
         self, row: str, chosen: tuple[str, ...], entry: Entry, texts: Sequence[str], condition: str
@@ -129,12 +150,34 @@ class Rows:
         if condition:
             yield Read(code_of(f"as {entry.operator}"), f"as {entry.operator}: {condition}", condition)
         for text in filter(None, texts):
-            yield from read_constraints(row, text, precision)
+            for read in read_constraints(row, text, precision):
+                yield from self._referred(row, read, precision)
         lexicon = lexicon_of(row, precision)
         for heading, cell in entry.beside:
             read = read_part(lexicon, row, f"{heading} {cell}")
             if read.holds:
                 yield read
+
+    def _referred(self, row: str, read: Read, precision: str) -> Iterator[Read]:
+        """What a text says; of `see aten.clone.default` what that row says, in which references are not followed."""
+        found = REFERENCE.fullmatch(read.says.strip().rstrip(".")) if read.is_unread else None
+        names = _forms(meant_by(found[1])[0]) - _forms([row]) if found else frozenset[str]()
+        texts = list(dict.fromkeys(text for name in names for text in self._texts.get(name, ())))
+        if not texts:
+            yield read
+        elif not any(texts):
+            yield replace(read, code=code_of(read.says), why=NOTHING_THERE)
+        for text in filter(None, texts):
+            yield from read_constraints(row, text, precision)
+
+    @cached_property
+    def _texts(self) -> dict[str, list[str]]:
+        """What each operator's lines say of constraints."""
+        found = defaultdict[str, list[str]](list)
+        for entry in self.entries:
+            for name in _forms(meant_by(entry.operator)[0]):
+                found[name].append(entry.constraints)
+        return found
 
     # -------------------------------------------------------------------------------- rows
 
