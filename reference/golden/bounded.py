@@ -13,8 +13,12 @@ Scale = float | tuple[float, ...]
 
 ZERO = torch.zeros((), dtype=torch.float64)
 """The error of an exact tensor; recognized by identity, so that exact inputs cost no second run."""
-BEYOND = 2.0**100
-"""Stands for infinity: beyond every range, and small enough to calculate with."""
+MOST_STEPS = 2.0**40
+
+
+def beyond(step: float) -> float:
+    """A number for infinity: beyond every range of codes of this step, and small enough to calculate with."""
+    return max(2.0**100, step * MOST_STEPS)
 
 
 class GoldenError(ValueError):

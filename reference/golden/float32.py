@@ -18,7 +18,7 @@ from torch import Tensor
 
 from npu_assay.reference.golden import special
 from npu_assay.reference.golden.aten import bound, canonical
-from npu_assay.reference.golden.bounded import BEYOND, ZERO, Bounded, GoldenError, operands
+from npu_assay.reference.golden.bounded import ZERO, Bounded, GoldenError, beyond, operands
 from npu_assay.reference.golden.operators import run
 from npu_assay.reference.golden.special import either, has_subnormal, is_ordinary, settled
 from npu_assay.reference.operators import Operator
@@ -223,10 +223,10 @@ def quantise_float32(result: Bounded, step: float) -> Tensor:
 
     Of the largest x within the bound, which may be at a tie where the value itself is zero. Infinities saturate
     whatever the product's rounding, and of what may be anything every code is right: neither has a bound of its own.
-    What is beyond every range has that of BEYOND, by which it saturates as well.
+    What is beyond every range has that of a smaller number beyond it.
     """
     magnitude = result.magnitude
-    return magnitude.masked_fill(~magnitude.isfinite(), 0.0).clamp_max(BEYOND) * (4 * UNIT / step)
+    return magnitude.masked_fill(~magnitude.isfinite(), 0.0).clamp_max(beyond(step)) * (4 * UNIT / step)
 
 
 def _terms(own: Operator, args: Sequence[Any]) -> int:

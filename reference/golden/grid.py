@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from npu_assay.reference.affine import Affine
-from npu_assay.reference.golden.bounded import BEYOND, Bounded, Scale
+from npu_assay.reference.golden.bounded import Bounded, Scale, beyond
 from npu_assay.reference.golden.error_bound import ErrorBound
 from npu_assay.reference.golden.special import anything
 
@@ -91,7 +91,7 @@ def quantised(b: Bounded, y: Affine, error_bound: ErrorBound, *, on_grid: bool =
     error_bound: in steps, as `error_bound.device` gives it. on_grid: the reals are multiples of the step already, so
     that nothing is rounded. Both ends of the range are on the grid, so saturation never adds an error.
     """
-    step, b = y.scale32, _numbers(b)
+    step, b = y.scale32, _numbers(b, y.scale32)
     low, high = (y.qmin - y.zero_point) * step, (y.qmax - y.zero_point) * step
     value = b.value.clamp(low, high)
     if on_grid and b.exact:
@@ -102,17 +102,18 @@ def quantised(b: Bounded, y: Affine, error_bound: ErrorBound, *, on_grid: bool =
     return Bounded(value, torch.maximum(above, below), scale=step)
 
 
-def _numbers(b: Bounded) -> Bounded:
+def _numbers(b: Bounded, step: float) -> Bounded:
     """The reals with numbers beyond every range in the place of larger ones, which saturate, and any in that of NaN.
 
     IEEE 754 leaves open what a conversion to integers makes of NaN (5.8), and so does torch. A larger number in steps
     may be infinite, and so may its error, of which the difference would be NaN.
     """
-    if bool((b.value.abs() <= BEYOND).all()):
+    far = beyond(step)
+    if bool((b.value.abs() <= far).all()):
         return b
-    value = b.value.nan_to_num(0.0, BEYOND, -BEYOND).clamp_(-BEYOND, BEYOND)
+    value = b.value.nan_to_num(0.0, far, -far).clamp_(-far, far)
     error = torch.where(b.value.isinf(), b.error.nan_to_num(0.0), b.error)
-    error = torch.where(b.value.isfinite() & (b.value.abs() - b.error > BEYOND), 0.0, error)
+    error = torch.where(b.value.isfinite() & (b.value.abs() - b.error > far), 0.0, error)
     return Bounded(value, torch.where(b.value.isnan(), math.inf, error), b.scale, b.axis)
 
 
@@ -145,7 +146,7 @@ class Codes:
 
 def legal_codes(b: Bounded, y: Affine, error_bound: ErrorBound, *, on_grid: bool = False) -> Codes:
     """All codes that rounding anything within b's error and the arithmetic's can give. Nearest: ties to even."""
-    step, b = y.scale32, _numbers(b)
+    step, b = y.scale32, _numbers(b, y.scale32)
     steps = b.value / step + y.zero_point
     nearest = steps.round().clamp_(y.qmin, y.qmax).add_(0.0)  # a code has no -0.0, by which another operator may divide
     if on_grid and b.exact:

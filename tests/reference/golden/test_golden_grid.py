@@ -39,7 +39,7 @@ def test_infinities_saturate_and_what_is_not_a_number_becomes_any_code() -> None
     assert codes.low.tolist() == [127, -128, -128, 110] and codes.high.tolist() == [127, -128, 127, 110]
 
 
-@pytest.mark.parametrize("scale", [2.0**-126, 1e-6, 1.0, 2.0**60])
+@pytest.mark.parametrize("scale", [2.0**-126, 1e-6, 1.0, 2.0**60, 2.0**100])
 def test_numbers_beyond_every_range_have_codes(scale: float) -> None:
     """A real that is finite may be infinite in steps, and its error as well: the exponential of a code of 16 bits."""
     ends = [2.0**99, 1e200, 1e304, sys.float_info.max, math.inf]
