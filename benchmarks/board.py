@@ -18,7 +18,6 @@ from pathlib import Path
 
 from npu_assay.conformance.board.building import build
 from npu_assay.conformance.commands.shared import cores
-from npu_assay.conformance.programs.variation_names import CHOSEN
 from npu_assay.conformance.record.certificate import SCHEMA, Certificate, Selection, certificate_text
 from npu_assay.conformance.record.folder import sha256
 from npu_assay.conformance.record.names import CERTIFICATE, RESULTS
@@ -67,7 +66,7 @@ def certificate(backend: str, release: int, digest: str, cases: int) -> Certific
         table={"name": backend, "version": f"1.{release}", "path": None, "sha256": "0" * 64},
         environment={"python": "3.11"},
         made=(FIRST + datetime.timedelta(days=release)).isoformat(),
-        selection=Selection(variations=CHOSEN),
+        selection=Selection(),
         waivers=(),
         results_sha256=digest,
         certified=False,

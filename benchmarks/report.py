@@ -23,7 +23,6 @@ from pathlib import Path
 from shutil import which
 
 from npu_assay.conformance.programs.graph import Case
-from npu_assay.conformance.programs.variation_names import CHOSEN
 from npu_assay.conformance.record.certificate import SCHEMA, Certificate, Selection
 from npu_assay.conformance.record.results import CaseResult, program_sha256
 from npu_assay.conformance.report.data import make_report
@@ -90,7 +89,7 @@ def certificate(table: Table, count: int) -> Certificate:
         table={"name": table.name, "version": table.version, "path": None, "sha256": table.sha256},
         environment={},
         made="2026-01-01",
-        selection=Selection(variations=CHOSEN),
+        selection=Selection(),
         waivers=(),
         results_sha256="0" * 64,
         certified=False,

@@ -14,7 +14,7 @@ from npu_assay.conformance.common.shapes import OF_ANY_KEY, check_shape
 from npu_assay.conformance.fuzz.names import is_program
 from npu_assay.conformance.programs.graph import Case
 from npu_assay.conformance.programs.seeds import reseeded
-from npu_assay.conformance.programs.variation_names import ALL, CHOSEN, HOW, NONE, is_variation
+from npu_assay.conformance.programs.variation_names import CHOSEN, HOW, NONE, is_variation
 from npu_assay.conformance.record.levels import LEVELS, NUMBERS, named
 from npu_assay.conformance.record.results import CaseResult
 from npu_assay.conformance.record.shard import Shard
@@ -113,7 +113,7 @@ class Selection:
 
     @property
     def everything(self) -> bool:
-        return not (self.expression or self.smoke or self.shard) and self.variations in (CHOSEN, ALL)
+        return self.expression is None and not self.smoke and self.shard is None and self.variations != NONE
 
     @property
     def stride(self) -> tuple[int, int]:
@@ -131,7 +131,7 @@ class Selection:
         if self.shard is not None:
             asked = str(self.whole) or "all cases"
             return f"only a whole run certifies, and this is shard {self.shard} of it ({asked}): see 'assay merge'"
-        return f"only a selection of the table's cases was run ({self or 'of unsaid variations'})"
+        return f"only a selection of the table's cases was run ({self})"
 
     def __str__(self) -> str:
         parts = ["--smoke"] if self.smoke else []

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from npu_assay import __version__
 from npu_assay.conformance.backend.environment import LIBRARIES
 from npu_assay.conformance.common.errors import UsageError, failing
+from npu_assay.conformance.programs.variation_names import NONE
 from npu_assay.conformance.record.archive import MEMBERS
 from npu_assay.conformance.record.certificate import Certificate
 from npu_assay.conformance.record.levels import reaches
@@ -100,7 +101,7 @@ def _record(
 def _stated(certificate: Certificate, level: str) -> Iterator[tuple[str, str, str]]:
     """What a certificate lacks: what, found, expected."""
     selection, environment = certificate.selection, certificate.environment
-    if not selection.everything:
+    if not selection.everything or selection.varied == NONE:
         yield "selection", f"'{selection}'", "all cases, with variations"
     if selection.seed:
         yield "seed", str(selection.seed), "0"

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from npu_assay.conformance.programs.variation_names import CHOSEN
 from npu_assay.conformance.record.certificate import SCHEMA, Certificate, Selection, certificate_text
 from npu_assay.conformance.record.folder import results_text, sha256
 from npu_assay.conformance.record.names import CERTIFICATE, RESULTS
@@ -73,7 +72,7 @@ def write(
         "fail": failing,
         "waived": len(waived),
     }
-    text, asked = results_text(found), selection or Selection(variations=CHOSEN)
+    text, asked = results_text(found), selection or Selection()
     objections = [] if asked.everything else [asked.objection]
     objections += [f"{failing} of {len(found)} cases fail"] if failing else []
     certificate = Certificate(

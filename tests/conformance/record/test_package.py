@@ -16,7 +16,6 @@ from calling import call
 from places import SHARED
 
 from npu_assay.conformance.cases import cases_for
-from npu_assay.conformance.programs.variation_names import CHOSEN
 from npu_assay.conformance.record.certificate import (
     Certificate,
     CertificateError,
@@ -37,7 +36,7 @@ from npu_assay.conformance.run.session import Request, assay
 from npu_assay.conformance.table import load_table
 from npu_assay.conformance.verify.verification import verify
 
-EVERYTHING = Selection(variations=CHOSEN)
+EVERYTHING = Selection()
 TODAY = datetime.date(2026, 6, 1)
 NEG = "aten.neg.default/operator/accept/baseline"
 CASES = cases_for(load_table(fake_backend.TABLE))
@@ -127,19 +126,11 @@ def test_a_selection_never_certifies(selection: Selection, tmp_path: Path) -> No
     assert not verify(tmp_path, TODAY).certified and verify(tmp_path, TODAY).problems == ()
 
 
-@pytest.mark.parametrize("variations", [None, "none"])
-def test_a_run_without_variations_never_certifies(variations: str | None, tmp_path: Path) -> None:
-    """Whether it says so or leaves it out: all that it asked passes."""
-    certificate = run(tmp_path, selection=Selection(variations=variations)).certificate
-    assert certificate.passed and not certificate.certified and "only a selection" in certificate.objections[0]
-    assert not verify(tmp_path, TODAY).certified and verify(tmp_path, TODAY).problems == ()
-
-
 def test_no_cases_never_certify(tmp_path: Path) -> None:
     with pytest.raises(SelectionError, match="'nothing_like_this': matches none of 110 case ids"):
         run(tmp_path, selection=Selection("nothing_like_this"))
     assert not list(tmp_path.iterdir())
-    assert conclude((), (), Selection(variations=CHOSEN), (), TODAY).objections == ("no case was run",)
+    assert conclude((), (), Selection(), (), TODAY).objections == ("no case was run",)
 
 
 def test_a_random_program_may_be_of_operators_that_the_table_does_not_promise(tmp_path: Path) -> None:
@@ -419,7 +410,7 @@ def test_waivers_are_read(tmp_path: Path) -> None:
 
 def test_results_stand_in_the_order_of_their_ids(certified: Path) -> None:
     names = [json.loads(line)["case"] for line in (certified / RESULTS).read_text().splitlines()]
-    assert names == sorted(case.id for case in EVERYTHING.of(load_table(fake_backend.TABLE), CASES))
+    assert names == sorted(case.id for case in CASES)
 
 
 def test_lines_are_what_records_give(drifting: Path, tmp_path: Path) -> None:

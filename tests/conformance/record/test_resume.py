@@ -150,13 +150,13 @@ def test_killed_at_any_moment(whole: Path, tmp_path: Path) -> None:
         assert len(set(said)) == len(said), "a finished case ran again"
         if (folder / CERTIFICATE).exists():
             assert (folder / RESULTS).read_bytes() == (whole / RESULTS).read_bytes()
-            assert verify(folder, TODAY).problems == ()
+            assert verify(folder, TODAY).certified
             folders, said = folders + 1, []
             folder = tmp_path / str(folders)
         else:
             assert not ended
             assert set(said) <= set(journaled(folder)), "a finished case is lost"
-            assert not folder.exists() or not any(folder.iterdir()) or verify(folder, TODAY).problems
+            assert not folder.exists() or not any(folder.iterdir()) or not verify(folder, TODAY).certified
     assert folders >= 2
 
 
@@ -193,7 +193,7 @@ def test_without_a_journal_or_its_first_line_a_run_begins(whole: Path, tmp_path:
 def test_a_run_that_ended_is_not_continued(whole: Path) -> None:
     with pytest.raises(PackageError, match="--resume: the run in it has ended; leave out --resume to run again"):
         run(whole)
-    assert verify(whole, TODAY).problems == ()
+    assert verify(whole, TODAY).certified
 
 
 @pytest.mark.parametrize(

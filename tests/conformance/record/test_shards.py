@@ -14,7 +14,6 @@ from calling import call
 from places import SHARED
 
 from npu_assay.conformance.common.errors import UsageError
-from npu_assay.conformance.programs.variation_names import CHOSEN
 from npu_assay.conformance.record.certificate import (
     NOTHING_PROMISED,
     Certificate,
@@ -51,9 +50,7 @@ def run(
     day: datetime.date = TODAY,
     **more: Any,
 ) -> Report:
-    variations = CHOSEN if expression is None else None
-    selection = Selection(expression, shard=shard, variations=variations)
-    request = Request(f"fake_backend:{name}", None, selection, 1, folder)
+    request = Request(f"fake_backend:{name}", None, Selection(expression, shard=shard), 1, folder)
     return assay(replace(request, **more), Silent(), lambda: day)
 
 

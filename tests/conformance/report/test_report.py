@@ -24,7 +24,6 @@ from reported import HOSTILE, NEG, run, spoiled
 from rich.console import Console
 
 from npu_assay.conformance.backend.loading import load_backend, needed_path
-from npu_assay.conformance.programs.variation_names import CHOSEN
 from npu_assay.conformance.record.certificate import Selection
 from npu_assay.conformance.record.results import Failure, Reason
 from npu_assay.conformance.record.waivers import Waiver
@@ -381,9 +380,7 @@ def test_the_summary_ends_with_the_verdict(failing: Report) -> None:
 
 
 def test_a_whole_run_that_fails_is_not_certified(failing: Report) -> None:
-    certificate = replace(
-        failing.certificate, selection=Selection(variations=CHOSEN), objections=failing.certificate.objections[1:]
-    )
+    certificate = replace(failing.certificate, selection=Selection(), objections=failing.certificate.objections[1:])
     console = Console(file=io.StringIO(), width=100)
     summary(console, replace(failing, certificate=certificate), Path("out"))
     text = console.file.getvalue()  # type: ignore[attr-defined]  # a StringIO
