@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from npu_assay.conformance.board.building import build
+from npu_assay.conformance.board.ready_runs import Asking
 from npu_assay.conformance.commands.shared import cores
 from npu_assay.conformance.record.certificate import SCHEMA, Certificate, Selection, certificate_text
 from npu_assay.conformance.record.folder import sha256
@@ -96,7 +97,7 @@ def made(folder: Path, runs: int, cases: int) -> Iterator[Path]:
 def seconds(paths: Sequence[Path], site: Path, workers: int) -> tuple[float, int]:
     """How long a build takes, and how many runs it read."""
     start = time.perf_counter()
-    built = build([str(path) for path in paths], site, workers)
+    built = build([str(path) for path in paths], site, Asking(workers=workers))
     return time.perf_counter() - start, built.runs.fresh
 
 

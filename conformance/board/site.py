@@ -53,7 +53,7 @@ def ready_text(found: Runs, known: Sequence[Track], ready: Mapping[str, Readines
     backends = [_ready(track.last.digest, ready[track.slug]) for track in known if track.slug in ready]
     unread = [{"run": name, "level": 0, "lacks": reason} for name, reason in found.broken]
     data = {"schema": 1, "levels": STEPS, "backends": backends, "not read": unread}
-    return json.dumps(data, indent=1) + "\n"
+    return json.dumps(data, indent=1, sort_keys=True) + "\n"
 
 
 def _ready(last: Digest, found: Readiness) -> dict[str, Any]:
