@@ -23,9 +23,8 @@ def badge(found: Digest) -> str:
 
 def ready_badge(found: Digest, ready: Readiness) -> str:
     """How many operators of a run have which level, as a badge: "int8 40 at 4, 2 at 1"."""
-    counts = [(name, counts) for name, counts in ready.precisions.items()]
-    said = [f"{name} {_counts(of)}".strip() for name, of in counts]
-    lowest = min((at for _, of in counts for at, count in enumerate(of) if count), default=0)
+    said = [f"{name} {_counts(of)}".strip() for name, of in ready.precisions.items()]
+    lowest = min((each.level for each in ready.operators), default=0)
     tone = "yes" if lowest >= RIGHT else "faint" if lowest else "no"
     return _badge(f"{found.backend}: operators by level", "; ".join(said) or "refused", TONES[tone])
 

@@ -18,10 +18,10 @@ from npu_assay.conformance.common.escaped import beginning, counted
 from npu_assay.conformance.common.grouping import grouped_by
 from npu_assay.conformance.programs.variation_names import is_variation
 from npu_assay.conformance.record.certificate import Certificate
-from npu_assay.conformance.record.levels import LEVELS
-from npu_assay.conformance.record.names import ATTESTATION, RESULTS, Contents
+from npu_assay.conformance.record.levels import LEVELS, reaches
+from npu_assay.conformance.record.names import RESULTS, Contents
 from npu_assay.conformance.record.results import NOT_PASSED, CaseResult, Failure, read_line
-from npu_assay.conformance.verify.attestation import check
+from npu_assay.conformance.verify.attestation import check_all
 from npu_assay.conformance.verify.result import FORM, GATES
 from npu_assay.conformance.verify.signing import Verifier
 from npu_assay.conformance.verify.verification import verify_contents
@@ -83,9 +83,8 @@ def readiness(contents: Contents, keys: Iterable[Verifier], today: datetime.date
     certificate = found.certificate
     if found.problems or certificate is None:
         return Readiness((), f"it does not verify: {beginning(found.problems[0], LONGEST)}")
-    asked = certificate.selection
-    if asked.expression is not None or asked.smoke or asked.shard is not None:
-        return Readiness((), asked.objection)
+    if not certificate.selection.everything:
+        return Readiness((), certificate.selection.objection)
     about = (certificate.backend["sources"], certificate.table["sha256"], certificate.suite["sources"])
     subject = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
     signed = tuple(sorted(_signers(contents, certificate, keys)))
@@ -94,7 +93,7 @@ def readiness(contents: Contents, keys: Iterable[Verifier], today: datetime.date
 
 def _signers(contents: Contents, certificate: Certificate, keys: Iterable[Verifier]) -> Iterator[str]:
     for key in keys:
-        if not check(contents, certificate, key, contents.files.get(ATTESTATION)).problems:
+        if not check_all(contents, certificate, key).problems:
             yield key.keyid
 
 
@@ -116,9 +115,9 @@ def _level(group: Sequence[CaseResult], certificate: Certificate) -> tuple[int, 
 
 
 def _lacks(cases: Sequence[CaseResult], level: int, certificate: Certificate) -> str:
-    """What keeps cases from a level whose predecessor they have; "" if nothing does."""
+    """What keeps cases that have every lower level from this one; "" if nothing does."""
     judged = LEVELS[min(level, RIGHT) - 1]
-    if LEVELS.index(certificate.level) < LEVELS.index(judged):
+    if not reaches(certificate.level, judged):
         return f"the run judged no more than {certificate.level} (--level {judged} does)"
     failing = [one for one in cases if one.status in NOT_PASSED and _keeps_from(one) <= level]
     if failing:
@@ -143,7 +142,7 @@ def _of_failure(failure: Failure) -> int:
 
 
 def _shows(result: CaseResult, level: int) -> bool:
-    """Whether a case shows what the level says, and not only nothing against it. It may fail at a higher one."""
+    """Whether a case is evidence for a level: it got so far and passed there, though it may fail at a higher one."""
     if result.status in NOT_PASSED and (result.status != "fail" or _keeps_from(result) <= level):
         return False
     if level == TAGGED:

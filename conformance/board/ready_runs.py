@@ -37,7 +37,6 @@ class Asking:
 
 def levels(tracks: Sequence[Track], asking: Asking, cache: Mapping[str, Any]) -> tuple[dict[str, Readiness], Any]:
     """The readiness by the slug of each track of whole runs, and the cache for the next time."""
-    asking.check()
     known = [track for track in tracks if not track.last.digest.selection]
     todo = {one.path: None for track in known for one in (track.runs if asking.keys else [track.last])}
     found = dict(zip(todo, for_all(partial(_ready, asking, cache), list(todo), asking.workers), strict=True))
@@ -52,7 +51,7 @@ def _of(track: Track, of: Mapping[Path, Readiness]) -> Readiness:
 
 
 def _ready(asking: Asking, cache: Mapping[str, Any], path: Path) -> tuple[str, Readiness]:
-    """What a record's readiness follows from, as a digest, and the readiness."""
+    """The readiness of a record, after the digest of all that it is derived from ("" for one that cannot be read)."""
     try:
         contents = read_contents(path)
     except UsageError as error:

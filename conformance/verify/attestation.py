@@ -219,15 +219,16 @@ def _payload(envelope: Envelope, contents: Contents, certificate: Certificate, n
     kinds = {STANDARD[kind] if name else uri: kind for kind, uri in TYPES.items()}
     kind = kinds.get(name or signed["predicateType"], OWN)
     types = {"_type": TYPE, "predicateType": TYPES.get(kind, PREDICATE)}
-    if any(signed[key] != wanted for key, wanted in types.items()):
-        yield from (f"{k}: found {signed[k]!r:.80}, expected {v!r}" for k, v in types.items() if signed[k] != v)
+    if others := {key: stated for key, stated in types.items() if signed[key] != stated}:
+        yield from (f"{key}: found {signed[key]!r:.80}, expected {stated!r}" for key, stated in others.items())
         return
     try:
         expected = statement(contents, certificate, kind, _time(envelope))
     except ValueError as error:
         yield str(error)
         return
-    differing = list(_subjects(signed["subject"], subjects(contents, certificate)))
+    wanted = {one["name"]: one["digest"]["sha256"] for one in expected["subject"]}
+    differing = list(_subjects(signed["subject"], wanted))
     yield from differing[:SHOWN]
     if len(differing) > SHOWN:
         yield f"... and {len(differing) - SHOWN} more subjects that differ"
